@@ -1,0 +1,50 @@
+"""Penstock: irregular, stateful streams with precise control, at the speed of compiled columns."""
+
+from penstock.errors import (
+    ControlError,
+    DataError,
+    FunctionError,
+    GraphError,
+    InternalError,
+    InterpretedWarning,
+    PenstockError,
+)
+from penstock.graph.aggregate import collect, count, first, last, max, mean, min, sum, variance
+from penstock.graph.function import returns
+from penstock.graph.record import Fold, Node, Signal, State
+from penstock.graph.stream import Stream, from_arrow, from_items, from_numpy, run
+from penstock.graph.tree import at
+from penstock.graph.types import array
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ControlError",
+    "DataError",
+    "Fold",
+    "FunctionError",
+    "GraphError",
+    "InternalError",
+    "InterpretedWarning",
+    "Node",
+    "PenstockError",
+    "Signal",
+    "State",
+    "Stream",
+    "array",
+    "at",
+    "collect",
+    "count",
+    "first",
+    "from_arrow",
+    "from_items",
+    "from_numpy",
+    "last",
+    "max",
+    "mean",
+    "min",
+    "returns",
+    "run",
+    "sum",
+    "variance",
+]

@@ -1,0 +1,1 @@
+"""The logical graph: streams, nodes, schemas, and the interpreter that says what they mean."""

@@ -1,0 +1,60 @@
+"""A user's function over whole Arrow columns, and the checks on what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import DataError, FunctionError
+from penstock.graph.function import location
+from penstock.graph.nodes import MapColumns
+
+
+def call_on_columns(node: MapColumns, columns: Sequence[pa.Array], rows: int) -> dict[str, pa.Array]:
+    """Call the function and check that it gave a column of every declared type, with a value for every row."""
+    try:
+        given = node.function(*columns)
+    except Exception as error:
+        raise FunctionError(
+            f"{node.label}: raised {type(error).__name__}: {error}; on {rows} rows; at {location(node.function)}"
+        ) from error
+    if not isinstance(given, Mapping):
+        given = dict(zip(node.types, given if isinstance(given, tuple) else (given,), strict=False))
+    if set(given) != set(node.types):
+        raise DataError(f"{node.label}: must give the columns {list(node.types)}; got {list(given)}")
+    return {name: _checked(node, name, given[name], rows) for name in node.types}
+
+
+def _checked(node: MapColumns, name: str, column: Any, rows: int) -> pa.Array:
+    wanted = node.types[name]
+    try:
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        made = column if isinstance(column, pa.Array) else pa.array(column)
+        made = made.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
+        raise DataError(f"{node.label}: the column {name!r} must be {wanted}; {error}") from None
+    if len(made) != rows:
+        raise DataError(f"{node.label}: the column {name!r} must have a value for each of {rows} rows; got {len(made)}")
+    if made.null_count:
+        raise DataError(f"{node.label}: the column {name!r} may hold no null; got {made.null_count} in {rows} rows")
+    return made
+
+
+def check_row_by_row(node: MapColumns, columns: Sequence[pa.Array], made: Mapping[str, pa.Array], rows: int) -> None:
+    """Refuse a function whose result for a row depends on other rows, as far as the last row of a batch can tell.
+
+    Such a function would give other results for other sizes of batches.
+    """
+    if rows < 2:
+        return
+    alone = call_on_columns(node, [column.slice(rows - 1, 1) for column in columns], 1)
+    for name, column in alone.items():
+        among, single = made[name][rows - 1].as_py(), column[0].as_py()
+        if among != single and not (among != among and single != single):
+            raise DataError(
+                f"{node.label}: a row of {name!r} may depend on that row alone; the last of {rows} rows gives {among!r} "
+                f"among the others and {single!r} by itself; use a state or a region instead"
+            )

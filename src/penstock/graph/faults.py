@@ -1,0 +1,68 @@
+"""What is said when an item does not fit: one text for each fault, whichever backend meets it."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import DataError, FunctionError
+from penstock.graph.function import Function
+from penstock.graph.nodes import Aggregate, Enumerate, GraphNode, KeyBy
+
+
+def shown(value: Any, limit: int = 80) -> str:
+    """A value for a message, cut where it is long, without building the whole text of a huge one."""
+    if isinstance(value, (str, bytes, list)) and len(value) > limit:
+        return f"{value[: limit // 2]!r}… ({len(value):,} long)"
+    text = repr(value)
+    return text if len(text) <= 2 * limit else f"{text[: 2 * limit]}…"
+
+
+def function_error(function: Function, error: BaseException, index: int, item: Mapping[str, Any]) -> FunctionError:
+    """A function of the user's raised."""
+    fields = ", ".join(f"{name}={shown(value)}" for name, value in item.items() if not name.startswith("#"))
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return FunctionError(f"{function.where} raised {reason}; on item {index} ({fields}); at {_line(function, error)}")
+
+
+def _line(function: Function, error: BaseException) -> str:
+    """The function and, where the traceback still tells, the line of it that raised."""
+    code = getattr(getattr(function.call, "py_func", function.call), "__code__", None)
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if code is not None and frame.filename == code.co_filename and frame.name == code.co_name:
+            return f"{frame.filename}:{frame.lineno}, in {frame.name}"
+    return function.location
+
+
+def too_many(node: GraphNode, index: int) -> DataError:
+    most = node.at_most  # type: ignore[attr-defined]
+    return DataError(
+        f"{node.label}: may push at most {most} outputs an input, as declared; it pushed more on item {index}; "
+        f"declare a larger at_most="
+    )
+
+
+def nan_key(node: KeyBy, names: str, index: int) -> DataError:
+    return DataError(
+        f"{node.label}: a key may not be NaN, because NaN equals nothing; {names} is NaN in item {index}; filter such "
+        f"items before key_by"
+    )
+
+
+def unequal_lengths(node: Enumerate, index: int) -> DataError:
+    fields = ", ".join(repr(name) for name, _ in node.elements)
+    return DataError(f"{node.label}: the lists {fields} must have the same length; they differ in item {index}")
+
+
+def empty_region(node: Aggregate, what: str, index: int) -> DataError:
+    return DataError(
+        f"{node.label}: {what} needs an item, and the region that ends at item {index} has none; give a default="
+    )
+
+
+def sum_overflow(node: Aggregate, what: str, index: int) -> DataError:
+    return DataError(
+        f"{node.label}: {what} must fit 64 bits; it does not in the region that ends at item {index}; convert the field "
+        f"to float before"
+    )

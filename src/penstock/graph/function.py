@@ -1,0 +1,260 @@
+"""A user's function bound to the fields it names.
+
+Binding happens when the node is made: every parameter finds its field, the function is compiled (or found not to
+compile), and its result gets a field type.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import GraphError, InterpretedWarning, quoted
+from penstock.graph import types, values
+from penstock.graph.record import Record
+from penstock.kernels.compile import Facts, View, facts
+
+Plain = Mapping[str, Any]
+"""The values that a function may name: fields by name, and records such as `state` and `signal`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: the field it takes (dotted names with underscores), or a record."""
+
+    name: str
+    field: str
+    type: pa.DataType | type[Record]
+
+    @property
+    def is_record(self) -> bool:
+        return isinstance(self.type, type)
+
+    @property
+    def view(self) -> View | None:
+        return View(self.type.layout.dtype) if isinstance(self.type, type) else types.view(self.type)
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A function, its parameters, and the types of what it gives: one result, or one for each name of a tuple.
+
+    Invariant: `reason` is None exactly when the function compiles; then it sees texts and lists as arrays, in every mode.
+    """
+
+    where: str
+    call: Callable[..., Any]
+    parameters: tuple[Parameter, ...]
+    returns: tuple[pa.DataType, ...]
+    is_tuple: bool = False
+    may_raise: bool = True
+    reason: str | None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        return tuple(p.field for p in self.parameters if not p.is_record)
+
+    @property
+    def location(self) -> str:
+        """The function by name, file and line, for messages."""
+        return location(self.call)
+
+    def arguments(self, scope: Plain) -> list[Any]:
+        """The plain values of a scope as this function sees them."""
+        if self.reason is not None:
+            return [scope[p.field] for p in self.parameters]
+        return [scope[p.field] if p.is_record else values.present(scope[p.field], p.type) for p in self.parameters]
+
+    def results(self, returned: Any) -> tuple[Any, ...]:
+        """What the function gave back, as plain values of the declared types."""
+        given = returned if self.is_tuple else (returned,)
+        if not isinstance(given, tuple) or len(given) != len(self.returns):
+            raise TypeError(f"the result must be a tuple of {len(self.returns)}; got {returned!r}")
+        return tuple(values.accept(value, t) for value, t in zip(given, self.returns, strict=True))
+
+
+def location(function: Any) -> str:
+    code = getattr(getattr(function, "py_func", function), "__code__", None)
+    name = getattr(function, "__name__", repr(function))
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else name
+
+
+@dataclass(frozen=True, slots=True)
+class Returns:
+    """A function with the type of its result said beside it: see `returns`."""
+
+    type: Any
+    function: Callable[..., Any]
+
+
+def returns(type: Any, function: Callable[..., Any]) -> Returns:
+    """Say what a function returns, where it cannot be annotated: `int`, `float`, `str`, `list[float]`, an Arrow type.
+
+    >>> import penstock as ps
+    >>> import pyarrow as pa
+    >>> items = ps.from_items([{"seconds": 60}])
+    >>> items.map(at=ps.returns(pa.timestamp("s"), lambda seconds: seconds * 60)).collect().column("at").to_pylist()
+    [datetime.datetime(1970, 1, 1, 1, 0)]
+    """
+    return Returns(type, function)
+
+
+def bind(
+    where: str,
+    function: Any,
+    scope: Mapping[str, pa.DataType],
+    records: Mapping[str, type[Record]] | None = None,
+    results: int | None = None,
+    probe: Callable[[Function], Any] | None = None,
+) -> Function:
+    """Bind a function to a scope of fields and named records.
+
+    `results` is how many values a returned (or yielded) tuple must hold, None for a single value, 0 for nothing. `probe` runs the
+    graph up to here on the first items and gives one result, for a function whose result type is nowhere to be read.
+    """
+    wanted = None
+    if isinstance(function, Returns):
+        wanted, function = function.type, function.function
+    if not callable(function) or isinstance(function, type):
+        raise GraphError(f"{where}: must be a function of the fields that it names; got {function!r}")
+    where = f"{where}: {getattr(function, '__name__', 'function')}"
+    parameters = _parameters(where, function, scope, records or {})
+    found = _facts(function, parameters)
+    declared = _declared(where, function, wanted, results)
+    unbound = Function(where, function, parameters, declared or (), results is not None, found.may_raise, found.reason)
+    if found.reason is not None:
+        warn_interpreted(unbound)
+    given = _result_types(unbound, found, results, declared, probe)
+    return Function(where, function, parameters, given, results is not None, found.may_raise, found.reason)
+
+
+def warn_interpreted(function: Function) -> None:
+    warnings.warn(
+        f"{function.where} does not compile and runs interpreted, item by item, with str, bytes and list for what a "
+        f"compiled function sees as arrays; the reason: {function.reason}; to compile it, use numbers, arrays, loops "
+        f"and math only, at {function.location}",
+        InterpretedWarning,
+        stacklevel=2,
+    )
+
+
+def _parameters(
+    where: str, function: Any, scope: Mapping[str, pa.DataType], records: Mapping[str, type[Record]]
+) -> tuple[Parameter, ...]:
+    try:
+        signature = inspect.signature(getattr(function, "py_func", function))
+    except (TypeError, ValueError):
+        raise GraphError(f"{where}: its parameters cannot be read; wrap it in a lambda that names its fields") from None
+    found = []
+    for parameter in signature.parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise GraphError(f"{where}: a function must name its fields; got '*{parameter.name}' at {location(function)}")
+        name = parameter.name
+        field = resolve(name, scope)
+        if name in records:
+            found.append(Parameter(name, name, records[name]))
+        elif field is not None:
+            found.append(Parameter(name, field, scope[field]))
+        elif parameter.default is parameter.empty:
+            raise GraphError(
+                f"{where}: every parameter must be a field of the item or of a parent; got {name!r}, and there "
+                f"{_are(scope, records)}{types.nearest(name, [*scope, *records])} At {location(function)}."
+            )
+        elif any(p.kind is not p.KEYWORD_ONLY and p.default is p.empty for p in _after(signature, name)):
+            raise GraphError(f"{where}: the default of {name!r} cannot be used before a field; got {signature}")
+        else:
+            break
+    return tuple(found)
+
+
+def _after(signature: inspect.Signature, name: str) -> list[inspect.Parameter]:
+    parameters = list(signature.parameters.values())
+    return parameters[list(signature.parameters).index(name) + 1 :]
+
+
+def _are(scope: Mapping[str, Any], records: Mapping[str, Any]) -> str:
+    return f"are the fields {quoted(scope)}" + (f" and {quoted(records)}" if records else "") + "."
+
+
+def resolve(name: str, scope: Mapping[str, Any]) -> str | None:
+    """The field that a parameter names: itself, or the one dotted name that reads the same with underscores."""
+    if name in scope:
+        return name
+    dotted = [field for field in scope if "." in field and field.replace(".", "_") == name]
+    if len(dotted) > 1:
+        raise GraphError(f"the parameter {name!r} must mean one field; it could mean {quoted(dotted)}; rename one of them")
+    return dotted[0] if dotted else None
+
+
+def _facts(function: Any, parameters: tuple[Parameter, ...]) -> Facts:
+    views = tuple(p.view for p in parameters)
+    for parameter, view in zip(parameters, views, strict=True):
+        if view is None:
+            return Facts(reason=f"a compiled function cannot see {parameter.field!r}, a {parameter.type}; enumerate it first")
+    return facts(function, views)  # type: ignore[arg-type]
+
+
+def _declared(where: str, function: Any, wanted: Any, results: int | None) -> tuple[pa.DataType, ...] | None:
+    if wanted is None:
+        wanted = getattr(getattr(function, "py_func", function), "__annotations__", {}).get("return")
+        if isinstance(wanted, str):
+            wanted = inspect.get_annotations(function, eval_str=True).get("return")
+    arguments = getattr(wanted, "__args__", ())
+    if arguments and getattr(wanted, "__origin__", None) not in (list, tuple):
+        wanted = arguments[0]  # Iterator[float], Generator[...]: what is yielded
+        arguments = getattr(wanted, "__args__", ())
+    if wanted is None or results == 0:
+        return None
+    listed = wanted if isinstance(wanted, tuple) else arguments if results is not None and arguments else (wanted,)
+    if len(listed) != (results or 1):
+        raise GraphError(f"{where}: must be declared with {results or 1} types; got {wanted!r}")
+    return tuple(types.declared(t, where) for t in listed)
+
+
+def _result_types(
+    function: Function, found: Facts, results: int | None, declared: tuple[pa.DataType, ...] | None, probe: Any
+) -> tuple[pa.DataType, ...]:
+    if results == 0:
+        return ()
+    if found.reason is None:
+        inferred = tuple(types.from_view(view) for view in found.returns)
+        if found.is_tuple != (results is not None) or len(inferred) != (results or 1):
+            shape = f"a tuple of {results}" if results is not None else "one value"
+            raise GraphError(
+                f"{function.where}: must give {shape}; it gives {len(inferred)} value(s)"
+                f"{' in a tuple' if found.is_tuple else ''}; at {function.location}"
+            )
+        for given, said in zip(inferred, declared or inferred, strict=True):
+            if not types.widens(given, said):
+                raise GraphError(f"{function.where}: declared as {said} but gives {given}; at {function.location}")
+        return declared or inferred
+    if declared is not None:
+        return declared
+    if probe is None:
+        raise _undeclared(function, "")
+    return tuple(_probed(function, probe, results))
+
+
+def _probed(function: Function, probe: Any, results: int | None) -> list[pa.DataType]:
+    returned = probe(function)
+    if returned is None:
+        raise _undeclared(function, ", and no item among the first ones reached it to show")
+    given = returned if results is not None else (returned,)
+    if not isinstance(given, tuple) or len(given) != (results or 1):
+        raise GraphError(f"{function.where}: must give a tuple of {results}; got {returned!r}")
+    try:
+        return [values.type_of(value) for value in given]
+    except TypeError as error:
+        raise GraphError(f"{function.where}: {error}; at {function.location}") from None
+
+
+def _undeclared(function: Function, why: str) -> GraphError:
+    return GraphError(
+        f"{function.where}: does not compile ({function.reason}), so the type of its result must be declared{why}; "
+        f"annotate it, or write ps.returns(float, function); at {function.location}"
+    )

@@ -1,0 +1,193 @@
+"""Records: the state of a key, the content of a signal, the accumulator of a fold.
+
+A record is a class with typed fields. Interpreted, an instance is an ordinary object that refuses what its fields cannot
+hold; compiled, it is one row of a NumPy structured array with the same field names.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from penstock.errors import GraphError, quoted
+from penstock.graph.types import ArrayType
+from penstock.graph.values import Vector, accept, declared_scalar
+
+_DTYPES = {int: "i8", float: "f8", bool: "?"}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The fields of a record class: their NumPy layout and the values that a new record holds."""
+
+    dtype: np.dtype
+    initial: dict[str, Any]
+
+    def new(self) -> np.ndarray:
+        """An array of one record with the initial values."""
+        made = np.zeros(1, self.dtype)
+        for name, value in self.initial.items():
+            made[name] = value
+        return made
+
+
+def layout_of(cls: type) -> Layout:
+    """Read the annotated fields of `cls` and of its bases."""
+    fields: list[tuple[Any, ...]] = []
+    initial: dict[str, Any] = {}
+    for base in reversed(cls.__mro__):
+        for name, annotation in inspect.get_annotations(base, eval_str=True).items():
+            if getattr(annotation, "__origin__", None) is ClassVar or annotation is ClassVar:
+                continue
+            fields.append(_field(cls, name, annotation))
+            initial[name] = _initial(cls, name, annotation)
+    dtype = np.dtype(fields, align=True) if fields else np.dtype([("_empty", "?")])
+    return Layout(dtype, initial)
+
+
+def _field(cls: type, name: str, annotation: Any) -> tuple[Any, ...]:
+    if isinstance(annotation, ArrayType):
+        return (name, _DTYPES[annotation.element], (annotation.size,))
+    if annotation not in _DTYPES:
+        raise GraphError(
+            f"{cls.__name__}.{name}: a field of a state or a signal must be int, float, bool or ps.array(type, size); "
+            f"got {annotation!r}"
+        )
+    return (name, _DTYPES[annotation])
+
+
+def _initial(cls: type, name: str, annotation: Any) -> Any:
+    default = getattr(cls, name, None)
+    if isinstance(annotation, ArrayType):
+        made = np.zeros(annotation.size, _DTYPES[annotation.element])
+        if default is not None:
+            made[...] = default
+        return made
+    if default is None:
+        return annotation()
+    return _checked(cls, name, annotation, default)
+
+
+def _checked(cls: type, name: str, kind: type, value: Any) -> Any:
+    try:
+        return accept(value, declared_scalar(kind))
+    except (TypeError, OverflowError) as error:
+        raise type(error)(f"{cls.__name__}.{name} is {kind.__name__}: {error}") from None
+
+
+class Record:
+    """The base of `State`, `Signal`, `Fold` and `Node`: typed fields, each with a first value (0 unless given)."""
+
+    layout: ClassVar[Layout]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.layout = layout_of(cls)
+
+    def __init__(self, *values: Any, **named: Any) -> None:
+        names = list(self.layout.initial)
+        if len(values) > len(names):
+            raise GraphError(f"{type(self).__name__}: takes at most {len(names)} values; got {len(values)}")
+        given = dict(zip(names, values, strict=False)) | named
+        unknown = given.keys() - set(names)
+        if unknown:
+            raise GraphError(f"{type(self).__name__}: has the fields {quoted(names)}; got {quoted(sorted(unknown))}")
+        for name, initial in self.layout.initial.items():
+            setattr(self, name, given.get(name, initial))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        initial = self.layout.initial.get(name)
+        if initial is None:
+            raise AttributeError(f"{type(self).__name__} has the fields {quoted(self.layout.initial)}; got {name!r}")
+        if isinstance(initial, np.ndarray):
+            held = np.array(np.broadcast_to(value, initial.shape), initial.dtype).view(Vector)
+        else:
+            held = _checked(type(self), name, type(initial), value)
+        object.__setattr__(self, name, held)
+
+    def row(self) -> np.ndarray:
+        """This record as an array of one row."""
+        made = self.layout.new()
+        for name in self.layout.initial:
+            made[name] = getattr(self, name)
+        return made
+
+    def values(self) -> tuple[Any, ...]:
+        """The fields' values, for comparison and display."""
+        found = (getattr(self, name) for name in self.layout.initial)
+        return tuple(tuple(value.tolist()) if isinstance(value, np.ndarray) else value for value in found)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in zip(self.layout.initial, self.values(), strict=True))
+        return f"{type(self).__name__}({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.values() == other.values()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.values()))
+
+
+class State(Record):
+    """What a node remembers: one record a key after `key_by`, one for the whole stream before it.
+
+    Fields are `int`, `float`, `bool` or `ps.array(type, size)`; a new record holds zeros, or the class's values.
+
+    >>> import penstock as ps
+    >>> class Count(ps.State):
+    ...     n: int
+    >>> def number(state):
+    ...     state.n += 1
+    ...     return state.n
+    >>> ps.from_items([{"k": "a"}, {"k": "b"}, {"k": "a"}]).key_by("k").map(nth=number, state=Count).collect().to_pylist()
+    [{'k': 'a', 'nth': 1}, {'k': 'b', 'nth': 1}, {'k': 'a', 'nth': 2}]
+    """
+
+
+class Signal(Record):
+    """A typed control message with a place in the stream: after one item and before the next.
+
+    >>> import penstock as ps
+    >>> class Threshold(ps.Signal):
+    ...     level: float
+    >>> Threshold(0.05)
+    Threshold(level=0.05)
+    """
+
+
+class Fold(Record):
+    """A fold of one's own for `aggregate`: `begin` and `run` change the fields, `end` gives the result.
+
+    Each hook names the fields it takes after `self`: `run` those of the item or of any parent, `begin` and `end` those
+    of the parents. `begin` is optional; every region starts from the first values of the fields.
+
+    >>> import penstock as ps
+    >>> class Spread(ps.Fold):
+    ...     low: float = float("inf")
+    ...     high: float = float("-inf")
+    ...     def run(self, v):
+    ...         self.low = min(self.low, v)
+    ...         self.high = max(self.high, v)
+    ...     def end(self):
+    ...         return self.high - self.low
+    >>> blobs = ps.from_items([{"id": 1, "values": [1.0, 4.0]}, {"id": 2, "values": [2.0]}])
+    >>> blobs.enumerate("values", as_="v").aggregate(spread=Spread).collect().to_pylist()
+    [{'id': 1, 'spread': 3.0}, {'id': 2, 'spread': 0.0}]
+    """
+
+    begin: ClassVar[Callable[..., None] | None] = None
+
+
+class Node(Record):
+    """A node with hooks of its own: `begin`, `run` and `end` around each region, every `yield` a push.
+
+    `run` is called on every item, `begin` before the first and `end` after the last item of each region (of the whole
+    stream where there is none). Each is optional but `run`, and each may yield. See `Stream.through`.
+    """
+
+    begin: ClassVar[Callable[..., Any] | None] = None
+    end: ClassVar[Callable[..., Any] | None] = None

@@ -1,0 +1,474 @@
+"""What a graph means: an interpreter that takes one item at a time.
+
+This is the oracle of every test, so it is written to be believed by reading it. There are no batches, no queues and no
+NumPy here. Four things travel down the tree, each handed from a node to the nodes behind it: an item, the opening of a
+region, its closing, and a signal. An item is a dict of its own fields beside the tuple of its parents' dicts, outermost
+first. An aggregate remembers every value of its region and computes at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import isgenerator
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.graph import nodes as n
+from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
+from penstock.graph.columns import call_on_columns
+from penstock.graph.faults import empty_region, function_error, nan_key, sum_overflow, too_many, unequal_lengths
+from penstock.graph.function import Function
+from penstock.graph.record import Record, Signal
+from penstock.graph.source import from_plain, null_error, to_plain
+from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
+from penstock.graph.types import INT64_MAX, INT64_MIN
+from penstock.graph.values import accept
+
+Own = dict[str, Any]
+Parents = tuple[Own, ...]
+KEY = "#key"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A table for each result, and every signal in the order in which it was handed to a node."""
+
+    tables: tuple[pa.Table, ...]
+    signals: tuple[Delivery, ...]
+
+
+def run(leaves: Sequence[n.GraphNode], control: Sequence[At] = ()) -> Result:
+    """The results of the leaves, as one thread produces them by reading the source from first to last."""
+    tree = Tree(tuple(leaves))
+    interpreter = Interpreter(tree, check_signals(tree, control))
+    interpreter.run()
+    tables = [_table(leaf, interpreter.collected[leaf]) for leaf in leaves]
+    return Result(tuple(tables), tuple(interpreter.deliveries))
+
+
+def _table(leaf: n.GraphNode, items: list[Own]) -> pa.Table:
+    fields = leaf.shape.fields
+    return pa.table({name: from_plain([item[name] for item in items], t) for name, t in fields.items()})
+
+
+class Interpreter:
+    """One run. `memory` holds what each node remembers; `collected` the items that reached each leaf."""
+
+    def __init__(self, tree: Tree, control: Sequence[At], sink: Callable[[Own, Parents], None] | None = None) -> None:
+        self.tree = tree
+        self.control = list(control)
+        self.sink = sink
+        self.collected: dict[n.GraphNode, list[Own]] = {leaf: [] for leaf in tree.leaves}
+        self.deliveries: list[Delivery] = []
+        self.memory: dict[n.GraphNode, Any] = {}
+        self.received: dict[n.GraphNode, int] = dict.fromkeys(tree.nodes, 0)
+        self.index = 0
+
+    def run(self, at_most: int | None = None) -> None:
+        source = self.tree.source
+        self.open(source, None, ())
+        for row in source.items.rows():
+            if self.index == at_most:
+                break
+            self._signals_here()
+            self.item(source, row, ())
+            self.index += 1
+        self._signals_here()
+        if self.control:
+            raise never_reached(self.control[0], self.index)
+        self.close(source, None, ())
+
+    def _signals_here(self) -> None:
+        while self.control and self.control[0].index == self.index:
+            self.signal(self.tree.source, self.control.pop(0).signal)
+
+    # The four things that travel
+
+    def item(self, node: n.GraphNode, own: Own, parents: Parents) -> None:
+        self.received[node] += 1
+        _ITEM[type(node)](self, node, own, parents)
+
+    def send(self, node: n.GraphNode, own: Own, parents: Parents) -> None:
+        """Hand an item that left `node` to whatever follows it."""
+        enters = isinstance(node, (n.Source, n.DropNulls, n.FillNull))
+        if node in self.collected:
+            self._refuse_nulls(own if enters else {})
+            self.collected[node].append(own)
+            if self.sink is not None:
+                self.sink(own, parents)
+        for child in self.tree.children[node]:
+            if enters and not isinstance(child, (n.DropNulls, n.FillNull)):
+                self._refuse_nulls(own)
+            self.item(child, own, parents)
+
+    def open(self, node: n.GraphNode, region: n.Region | None, parents: Parents) -> None:
+        """A region begins. Nodes behind this one hear of it before this one pushes anything into it."""
+        if isinstance(node, n.Aggregate) and node.region is region:
+            self.memory[node] = _Accumulators(self, node, parents)
+            return
+        if isinstance(node, n.Close) and node.given.regions[-1] is region:
+            return
+        for child in self.tree.children[node]:
+            self.open(child, region, parents)
+        if isinstance(node, n.Through) and _innermost(node) is region:
+            self.memory[node] = node.hooks()
+            self._hook(node, node.begin, {}, parents)
+
+    def close(self, node: n.GraphNode, region: n.Region | None, parents: Parents) -> None:
+        """A region ends. What this node still pushes into it arrives before the nodes behind hear of the end."""
+        if isinstance(node, n.Aggregate) and node.region is region:
+            self.send(node, self.memory.pop(node).finish(parents), parents[:-1])
+            return
+        if isinstance(node, n.Close) and node.given.regions[-1] is region:
+            return
+        if isinstance(node, n.Through) and _innermost(node) is region:
+            self._hook(node, node.end, {}, parents)
+        if isinstance(node, n.Regions) and _innermost(node) is region:
+            self._close_found(node, parents)
+        for child in self.tree.children[node]:
+            self.close(child, region, parents)
+
+    def signal(self, node: n.GraphNode, signal: Signal) -> None:
+        if isinstance(node, n.Stateful):
+            self._handle(node, signal)
+        for child in self.tree.children[node]:
+            self.signal(child, signal)
+
+    # What each kind of node does with an item
+
+    def _pass(self, node: n.GraphNode, own: Own, parents: Parents) -> None:
+        self.send(node, own, parents)
+
+    def _refuse_nulls(self, own: Own) -> None:
+        for name, value in own.items():
+            if _has_null(value):
+                raise null_error(self.tree.source.label, name, self.index, value is not None)
+
+    def _drop_nulls(self, node: n.DropNulls, own: Own, parents: Parents) -> None:
+        if not any(_has_null(own[name]) for name in node.names):
+            self.send(node, own, parents)
+
+    def _fill_null(self, node: n.FillNull, own: Own, parents: Parents) -> None:
+        filled = {name: _filled(own[name], value, node.given.fields[name]) for name, value in node.values.items()}
+        self.send(node, own | filled, parents)
+
+    def _map(self, node: n.Map, own: Own, parents: Parents) -> None:
+        scope = self._scope(node, own, parents)
+        changed = dict(own)
+        for names, function in node.outputs:
+            changed |= dict(zip(names, self.call(function, scope), strict=True))
+        self.send(node, changed, parents)
+
+    def _filter(self, node: n.Filter, own: Own, parents: Parents) -> None:
+        if self.call(node.predicate, self._scope(node, own, parents))[0]:
+            self.send(node, own, parents)
+
+    def _flat_map(self, node: n.FlatMap, own: Own, parents: Parents) -> None:
+        kept = {name: own[name] for name in (*node.keep, KEY) if name in own}
+        scope = self._scope(node, own, parents)
+        self._push(node, node.function, scope, kept, parents)
+
+    def _through(self, node: n.Through, own: Own, parents: Parents) -> None:
+        self._hook(node, node.run, own, parents)
+
+    def _enumerate(self, node: n.Enumerate, own: Own, parents: Parents) -> None:
+        region, inside = node.shape.regions[-1], (*parents, own)
+        lists = [(name, _elements(own[field])) for field, name in node.elements]
+        if len({len(elements) for _, elements in lists}) > 1:
+            raise unequal_lengths(node, self.index)
+        for child in self.tree.children[node]:
+            self.open(child, region, inside)
+        for at in range(len(lists[0][1])):
+            element = {name: elements[at] for name, elements in lists}
+            if node.index is not None:
+                element[node.index] = at
+            self.send(node, element, inside)
+        for child in self.tree.children[node]:
+            self.close(child, region, inside)
+
+    def _regions(self, node: n.Regions, own: Own, parents: Parents) -> None:
+        parent = self.memory.get(node)
+        if node.start is not None:
+            begins = self.call(node.start, _merged(own, parents))[0]  # asked of every item, the first too
+        else:
+            begins = parent is not None and any(parent[name] != own[name] for name in node.by)
+        if parent is None or begins:
+            self._close_found(node, parents)
+            parent = {name: own[name] for name in node.by} | {name: own[old] for name, old in node.keep.items()}
+            self.memory[node] = parent
+            for child in self.tree.children[node]:
+                self.open(child, node.shape.regions[-1], (*parents, parent))
+        inner = {name: value for name, value in own.items() if name not in node.by}
+        self.send(node, inner, (*parents, parent))
+
+    def _close_found(self, node: n.Regions, parents: Parents) -> None:
+        parent = self.memory.pop(node, None)
+        if parent is not None:
+            for child in self.tree.children[node]:
+                self.close(child, node.shape.regions[-1], (*parents, parent))
+
+    def _aggregate(self, node: n.Aggregate, own: Own, parents: Parents) -> None:
+        self.memory[node].add(own, parents)
+
+    def _close(self, node: n.Close, own: Own, parents: Parents) -> None:
+        parent = parents[-1]
+        kept = {name: parent[name] for name in (*node.keep, KEY) if name in parent}
+        self.send(node, kept | own, parents[:-1])
+
+    def _key_by(self, node: n.KeyBy, own: Own, parents: Parents) -> None:
+        scope = _merged(own, parents)
+        key = tuple(scope[name] for name in node.names)
+        for name, value in zip(node.names, key, strict=True):
+            if value != value:
+                raise nan_key(node, name, self.index)
+        self.send(node, own | {KEY: key}, parents)
+
+    def _emit(self, node: n.Emit, own: Own, parents: Parents) -> None:
+        self.send(node, own, parents)
+        scope = _merged(own, parents)
+        if self.call(node.when, scope)[0]:
+            signal = node.signal(**{name: self.call(value, scope)[0] for name, value in node.values.items()})
+            for child in self.tree.children[node]:
+                self.signal(child, signal)
+
+    def _map_columns(self, node: n.MapColumns, own: Own, parents: Parents) -> None:
+        scope = _merged(own, parents)
+        columns = [from_plain([scope[name]], node.given.scope[name]) for name in node.names]
+        made = call_on_columns(node, columns, 1)
+        self.send(node, own | {name: to_plain(column)[0] for name, column in made.items()}, parents)
+
+    def _select(self, node: n.Select, own: Own, parents: Parents) -> None:
+        kept = {name: own[old] for name, old in node.names.items()}
+        self.send(node, kept | {name: own[name] for name in (KEY,) if name in own}, parents)
+
+    # State, signals and functions
+
+    def _scope(self, node: n.Stateful, own: Own, parents: Parents) -> Mapping[str, Any]:
+        """The fields that a function may name and, where the node has a state, this key's record."""
+        scope = _merged(own, parents)
+        if node.state is not None:
+            scope["state"] = self._states(node).of(scope.get(KEY))
+        return scope
+
+    def _states(self, node: n.Stateful) -> _States:
+        if node not in self.memory:
+            assert node.state is not None
+            self.memory[node] = _States(node.state)
+        return self.memory[node]  # type: ignore[no-any-return]
+
+    def _handle(self, node: n.Stateful, signal: Signal) -> None:
+        """Every key has seen every signal, also a key whose first item is yet to come."""
+        for handler in node.handlers:
+            if handler.signal is type(signal):
+                for state in self._states(node).all():
+                    (*_, value) = (None, *self.call(handler.function, {"state": state, "signal": signal}))
+                    if handler.field is not None:
+                        setattr(state, handler.field, value)
+        if any(handler.signal is type(signal) for handler in node.handlers):
+            self.deliveries.append(Delivery(self.tree.number[node], self.received[node], signal))
+
+    def _hook(self, node: n.Through, hook: Function | None, own: Own, parents: Parents) -> None:
+        if hook is None:
+            return
+        scope = _merged(own, parents) | {"self": self.memory[node]}
+        if hook.returns:
+            self._push(node, hook, scope, {}, parents)
+        else:
+            self.call(hook, scope)
+
+    def _push(self, node: Any, function: Function, scope: Mapping[str, Any], kept: Own, parents: Parents) -> None:
+        names = node.to if isinstance(node.to, tuple) else (node.to,)
+        pushes = self.call_generator(function, scope, node.at_most + 1)
+        if len(pushes) > node.at_most:
+            raise too_many(node, self.index)
+        for results in pushes:
+            self.send(node, kept | dict(zip(names, results, strict=True)), parents)
+
+    def call(self, function: Function, scope: Mapping[str, Any]) -> tuple[Any, ...]:
+        arguments = function.arguments(scope)
+        try:
+            returned = function.call(*arguments)
+            return function.results(returned) if function.returns else ()
+        except Exception as error:
+            raise function_error(function, error, self.index, scope) from error
+
+    def call_generator(self, function: Function, scope: Mapping[str, Any], at_most: int) -> list[tuple[Any, ...]]:
+        arguments = function.arguments(scope)
+        try:
+            return [function.results(returned) for returned in islice(function.call(*arguments), at_most)]
+        except Exception as error:
+            raise function_error(function, error, self.index, scope) from error
+
+
+class _States:
+    """The records of a node: one a key. The record of a key without items is `fresh`, which sees every signal too."""
+
+    def __init__(self, record: type[Record]) -> None:
+        self.fresh = record()
+        self.by_key: dict[Any, Record] = {}
+
+    def of(self, key: Any) -> Record:
+        if key not in self.by_key:
+            self.by_key[key] = type(self.fresh)(*(getattr(self.fresh, name) for name in self.fresh.layout.initial))
+        return self.by_key[key]
+
+    def all(self) -> list[Record]:
+        return [self.fresh, *self.by_key.values()]
+
+
+class _Accumulators:
+    """One region of an aggregate: every value seen, and the records of the user's folds."""
+
+    def __init__(self, interpreter: Interpreter, node: n.Aggregate, parents: Parents) -> None:
+        self.interpreter, self.node = interpreter, node
+        self.seen: dict[str, list[Any]] = {name: [] for name in node.results}
+        self.folds = {name: fold.record() for name, fold in node.results.items() if isinstance(fold, n.Folding)}
+        for name, record in self.folds.items():
+            begin = node.results[name].begin  # type: ignore[union-attr]
+            if begin is not None:
+                interpreter.call(begin, _merged({}, parents) | {"self": record})
+
+    def add(self, own: Own, parents: Parents) -> None:
+        scope = _merged(own, parents)
+        for name, result in self.node.results.items():
+            if isinstance(result, Builtin):
+                self.seen[name].append(None if result.field is None else scope[result.field])
+            else:
+                self.interpreter.call(result.run, scope | {"self": self.folds[name]})
+
+    def finish(self, parents: Parents) -> Own:
+        parent = parents[-1]
+        own = {name: parent[name] for name in (*self.node.keep, KEY) if name in parent}
+        for name, result in self.node.results.items():
+            if isinstance(result, Builtin):
+                own[name] = self._builtin(result, self.seen[name])
+            else:
+                own[name] = self.interpreter.call(result.end, _merged({}, parents) | {"self": self.folds[name]})[0]
+        return own
+
+    def _builtin(self, result: Builtin, seen: list[Any]) -> Any:
+        if not seen and result.kind in NEEDS_AN_ITEM:
+            if result.default is None:
+                raise empty_region(self.node, str(result), self.interpreter.index)
+            return accept(result.default, self.node.given.scope[result.field])  # type: ignore[index]
+        value = _BUILTIN[result.kind](seen, result)
+        if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
+            raise sum_overflow(self.node, str(result), self.interpreter.index)
+        return value
+
+
+def _sum(seen: list[Any], result: Builtin) -> Any:
+    total = 0
+    for value in seen:
+        total += value  # one by one: Python's own sum rounds floats in another way
+    return total
+
+
+def _mean(seen: list[Any], result: Builtin) -> float:
+    total = 0.0
+    for value in seen:
+        total += float(value)
+    return total / len(seen) if seen else math.nan
+
+
+def _variance(seen: list[Any], result: Builtin) -> float:
+    mean = squares = 0.0
+    for count, value in enumerate(seen, 1):
+        delta = float(value) - mean
+        mean += delta / count
+        squares += delta * (float(value) - mean)
+    return squares / (len(seen) - result.ddof) if len(seen) > result.ddof else math.nan
+
+
+def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda seen, result: math.nan if any(value != value for value in seen) else choose(seen)
+
+
+_BUILTIN: dict[str, Callable[..., Any]] = {
+    "sum": _sum,
+    "count": lambda seen, result: len(seen),
+    "mean": _mean,
+    "variance": _variance,
+    "min": _extreme(min),
+    "max": _extreme(max),
+    "first": lambda seen, result: seen[0],
+    "last": lambda seen, result: seen[-1],
+    "collect": lambda seen, result: seen,
+}
+
+
+def _merged(own: Own, parents: Parents) -> Own:
+    merged: Own = {}
+    for parent in parents:
+        merged |= parent
+    return merged | own
+
+
+def _innermost(node: n.Step) -> n.Region | None:
+    return node.given.regions[-1] if node.given.regions else None
+
+
+def _has_null(value: Any) -> bool:
+    return value is None or (isinstance(value, list) and any(_has_null(element) for element in value))
+
+
+def _filled(value: Any, given: Any, t: pa.DataType) -> Any:
+    if n.types.is_list(t) or n.types.is_array(t):
+        if value is None:
+            value = [None] * (t.list_size if n.types.is_array(t) else 0)
+        return [_filled(element, given, t.value_type) for element in value]
+    return to_plain(pa.array([given], t))[0] if value is None else value
+
+
+def _elements(value: Any) -> list[Any]:
+    """The elements of a list, or the bytes of a text."""
+    return list(value.encode()) if isinstance(value, str) else list(value)
+
+
+_ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
+    n.Source: Interpreter._pass,
+    n.DropNulls: Interpreter._drop_nulls,
+    n.FillNull: Interpreter._fill_null,
+    n.Map: Interpreter._map,
+    n.Filter: Interpreter._filter,
+    n.FlatMap: Interpreter._flat_map,
+    n.Through: Interpreter._through,
+    n.Enumerate: Interpreter._enumerate,
+    n.Regions: Interpreter._regions,
+    n.Aggregate: Interpreter._aggregate,
+    n.Close: Interpreter._close,
+    n.KeyBy: Interpreter._key_by,
+    n.Emit: Interpreter._emit,
+    n.MapColumns: Interpreter._map_columns,
+    n.Select: Interpreter._select,
+}
+
+
+class _Found(Exception):
+    """Carries the result out of the interpreter."""
+
+
+def first_result(before: n.GraphNode, function: Function, records: Mapping[str, type[Record]]) -> Any:
+    """What a function gives on the first of the first items that reach it, or None where none does."""
+    fresh = {name: record() for name, record in records.items()}
+
+    def try_it(own: Own, parents: Parents) -> None:
+        try:
+            returned = function.call(*function.arguments(_merged(own, parents) | fresh))
+            returned = next(returned, None) if isgenerator(returned) else returned
+        except Exception as error:
+            raise function_error(function, error, interpreter.index, _merged(own, parents)) from error
+        if returned is not None:
+            raise _Found(returned)
+
+    tree = Tree((before,))
+    interpreter = Interpreter(tree, (), try_it)
+    try:
+        interpreter.run(at_most=100)
+    except _Found as found:
+        return found.args[0]
+    return None

@@ -1,0 +1,199 @@
+"""Items that are already in memory: Arrow tables, lists of dicts, NumPy arrays. And what happens to their nulls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from penstock.errors import DataError, GraphError
+from penstock.graph import types
+
+
+@dataclass(frozen=True, eq=False)
+class Items:
+    """A sequence of items that can be read any number of times, as batches of flat columns.
+
+    Invariant: `fields` are the flattened names and types of every batch that `read` gives.
+    """
+
+    fields: Mapping[str, pa.DataType]
+    read: Callable[[], Iterator[pa.RecordBatch]]
+
+    def batches(self, at_most: int) -> Iterator[pa.RecordBatch]:
+        """The items in batches of at most so many."""
+        for batch in self.read():
+            flat = flatten(batch)
+            for start in range(0, flat.num_rows, at_most):
+                yield flat.slice(start, at_most)
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The items one by one, as plain values, with None for a null."""
+        for batch in self.batches(1024):
+            columns = [to_plain(column) for column in batch.columns]
+            for row in zip(*columns, strict=True):
+                yield dict(zip(batch.schema.names, row, strict=True))
+
+
+def from_batches(name: str, schema: pa.Schema, read: Callable[[], Iterator[pa.RecordBatch]]) -> Items:
+    empty = flatten(pa.RecordBatch.from_arrays([pa.array([], t) for t in schema.types], schema=schema))
+    fields: dict[str, pa.DataType] = {}
+    for field in empty.schema:
+        if field.name in fields:
+            raise GraphError(f"{name}: fields must have different names; got {field.name!r} twice")
+        if not types.is_supported(field.type):
+            raise GraphError(
+                f"{name}: a field must be one of {types.SUPPORTED}; {field.name!r} is {field.type}; cast it before"
+            )
+        fields[field.name] = field.type
+    if not fields:
+        raise GraphError(f"{name}: an item must have at least one field; got none")
+    return Items(fields, read)
+
+
+def from_table(name: str, data: Any) -> Items:
+    """Items of an Arrow table, a record batch, or anything with a schema that gives record batches each time."""
+    if isinstance(data, pa.RecordBatch):
+        data = pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        raise GraphError(f"{name}: a RecordBatchReader can be read only once; give a table, or a dataset")
+    if not hasattr(data, "to_batches") or not isinstance(getattr(data, "schema", None), pa.Schema):
+        raise GraphError(f"{name}: must be an Arrow table, record batch or dataset; got {type(data).__name__}")
+    return from_batches(name, data.schema, lambda: iter(data.to_batches()))
+
+
+def table_of_dicts(name: str, items: Sequence[Mapping[str, Any]], schema: Any) -> pa.Table:
+    """A table of a list of dicts: every key is a field, and a missing one is a null."""
+    for at, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise GraphError(f"{name}: every item must be a dict; item {at} is {item!r}")
+    wanted = as_schema(name, schema) if schema is not None else None
+    names = dict.fromkeys(key for item in items for key in item) if wanted is None else dict.fromkeys(wanted.names)
+    if not names:
+        raise GraphError(f"{name}: there must be an item to read the fields from, or schema=; got neither")
+    for at, item in enumerate(items):
+        unknown = item.keys() - names.keys()
+        if unknown:
+            raise GraphError(f"{name}: item {at} has fields that the schema has not: {sorted(unknown)}")
+    columns = [
+        _column(name, key, [item.get(key) for item in items], None if wanted is None else wanted.field(key).type)
+        for key in names
+    ]
+    return pa.table(columns, names=list(names))
+
+
+def _column(name: str, key: str, values: Any, wanted: pa.DataType | None) -> pa.Array:
+    try:
+        made = pa.array(values, wanted)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
+        raise GraphError(f"{name}: the values of {key!r} must have one type; {error}") from None
+    if pt.is_null(made.type):
+        raise GraphError(f"{name}: the type of {key!r} cannot be read from nulls alone; give schema=")
+    return made
+
+
+def as_schema(name: str, schema: Any) -> pa.Schema:
+    if isinstance(schema, pa.Schema):
+        return schema
+    if isinstance(schema, Mapping):
+        return pa.schema([(key, types.declared(t, f"{name}: {key!r}")) for key, t in schema.items()])
+    raise GraphError(f"{name}: schema= must be an Arrow schema or a dict of names and types; got {schema!r}")
+
+
+def table_of_arrays(name: str, arrays: Any) -> pa.Table:
+    """A table of a dict of NumPy arrays, or of a structured array; a two-dimensional one is a field of arrays."""
+    if isinstance(arrays, np.ndarray) and arrays.dtype.names:
+        arrays = {field: arrays[field] for field in arrays.dtype.names}
+    if not isinstance(arrays, Mapping) or not arrays:
+        raise GraphError(f"{name}: must be a dict of NumPy arrays, or a structured array; got {type(arrays).__name__}")
+    columns = {str(key): _array(name, str(key), np.asarray(value)) for key, value in arrays.items()}
+    lengths = {key: len(column) for key, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise GraphError(f"{name}: the arrays must have one length; got {lengths}")
+    return pa.table(columns)
+
+
+def _array(name: str, key: str, values: np.ndarray) -> pa.Array:
+    if values.ndim == 2 and values.shape[1] > 0:
+        flat = _column(name, key, np.ascontiguousarray(values).reshape(-1), None)
+        return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
+    if values.ndim != 1:
+        raise GraphError(f"{name}: {key!r} must have one dimension, or two; got the shape {values.shape}")
+    return _column(name, key, values, None)
+
+
+# Flat columns
+
+
+def flatten(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Structs as dotted names, a list of structs as a list for each of their fields, encoded columns decoded."""
+    names: list[str] = []
+    columns: list[pa.Array] = []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        for suffix, flat in _flat(column):
+            names.append(field.name + suffix)
+            columns.append(flat)
+    return pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _flat(column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    t = column.type
+    if pt.is_dictionary(t):
+        yield from _flat(column.dictionary_decode())
+    elif pt.is_string_view(t) or pt.is_binary_view(t):
+        yield "", column.cast(pa.large_string() if pt.is_string_view(t) else pa.large_binary())
+    elif pt.is_struct(t):
+        for at, inner in enumerate(column.flatten()):
+            for suffix, flat in _flat(inner):
+                yield f".{t.field(at).name}{suffix}", flat
+    elif types.is_list(t) and _is_nested(t.value_type):
+        kind = pa.ListArray if pt.is_list(t) else pa.LargeListArray
+        start, stop = (column.offsets[0].as_py(), column.offsets[-1].as_py()) if len(column.offsets) else (0, 0)
+        offsets = pc.subtract(column.offsets, column.offsets[0])
+        for suffix, flat in _flat(column.values.slice(start, stop - start)):
+            yield suffix, kind.from_arrays(offsets, flat, mask=column.is_null() if column.null_count else None)
+    else:
+        yield "", column
+
+
+def _is_nested(t: pa.DataType) -> bool:
+    return pt.is_struct(t) or pt.is_dictionary(t)
+
+
+# Plain values
+
+
+def _plain_type(t: pa.DataType) -> pa.DataType:
+    if types.is_time(t):
+        return pa.int32() if t.bit_width == 32 else pa.int64()
+    if types.is_list(t):
+        return pa.large_list(_plain_type(t.value_type)) if pt.is_large_list(t) else pa.list_(_plain_type(t.value_type))
+    if types.is_array(t):
+        return pa.list_(_plain_type(t.value_type), t.list_size)
+    return t
+
+
+def to_plain(column: pa.Array) -> list[Any]:
+    """An Arrow column as plain values: times as integers in their unit."""
+    return column.cast(_plain_type(column.type)).to_pylist()  # type: ignore[no-any-return]
+
+
+def from_plain(values: list[Any], t: pa.DataType) -> pa.Array:
+    return pa.array(values, _plain_type(t)).cast(t)
+
+
+# Nulls
+
+
+def null_error(source: str, name: str, at: int, element: bool) -> DataError:
+    """What is said of the first null, by every backend."""
+    what = f"an element of {name!r}" if element else repr(name)
+    return DataError(
+        f"{source}: a field may not be null; {what} is null in item {at}; say .drop_nulls({name!r}) or "
+        f".fill_null({name}=value) right after the source"
+    )

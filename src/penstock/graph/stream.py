@@ -1,0 +1,390 @@
+"""The fluent interface: a stream is an immutable handle on one point of a graph.
+
+Every method makes one node and gives a new stream; the node checks itself. Nothing runs before `collect`, `batches` or
+`run`. A branch is two uses of one stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import GraphError
+from penstock.graph import nodes
+from penstock.graph.record import Node, Signal, State
+from penstock.graph.source import from_table, table_of_arrays, table_of_dicts
+from penstock.graph.tree import At
+
+if TYPE_CHECKING:
+    from penstock.report.picture import Picture
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Stream:
+    """A point of a graph, from which more can be built and which can be run."""
+
+    node: nodes.GraphNode
+
+    # Items
+
+    def map(self, *given: Any, to: tuple[str, ...] | None = None, state: type[State] | None = None, **fields: Any) -> Stream:
+        """Set fields of each item, each by a function of the fields that it names.
+
+        With `state=`, the functions may also take `state`, the record of the item's key. With `to=`, one function
+        returns a tuple and sets several fields.
+
+        >>> import penstock as ps
+        >>> items = ps.from_items([{"v": 1.0}, {"v": 2.0}])
+        >>> items.map(double=lambda v: 2 * v).collect().to_pydict()
+        {'v': [1.0, 2.0], 'double': [2.0, 4.0]}
+        >>> items.map(lambda v: (v + 1, v - 1), to=("up", "down")).collect().to_pydict()
+        {'v': [1.0, 2.0], 'up': [2.0, 3.0], 'down': [0.0, 1.0]}
+        """
+        if bool(given) != (to is not None) or len(given) > 1:
+            raise GraphError("map: write map(field=function), or map(function, to=('a', 'b')) for a function that returns a tuple")
+        functions = [(tuple(to or ()), given[0])] if given else []
+        return Stream(nodes.Map(self.node, state, (), (*functions, *fields.items())))
+
+    def filter(self, predicate: Callable[..., Any], *, state: type[State] | None = None) -> Stream:
+        """Keep the items for which a function of the fields that it names is true.
+
+        >>> import penstock as ps
+        >>> ps.from_items([{"v": 1}, {"v": -2}]).filter(lambda v: v > 0).collect().to_pydict()
+        {'v': [1]}
+        """
+        return Stream(nodes.Filter(self.node, state, (), predicate))
+
+    def flat_map(
+        self,
+        function: Callable[..., Any],
+        *,
+        to: str | tuple[str, ...],
+        at_most: int,
+        keep: str | Sequence[str] = (),
+        state: type[State] | None = None,
+    ) -> Stream:
+        """Give 0 to `at_most` new items for each: the function is a generator, and every `yield` is a push.
+
+        A new item has the fields `to`, and of the old one those named by `keep`. One output more than declared is an
+        error.
+
+        >>> import penstock as ps
+        >>> def halves(v):
+        ...     while v > 0:
+        ...         yield v
+        ...         v //= 2
+        >>> ps.from_items([{"v": 5}, {"v": 0}, {"v": 2}]).flat_map(halves, to="h", at_most=64).collect().to_pydict()
+        {'h': [5, 2, 1, 2, 1]}
+        """
+        return Stream(nodes.FlatMap(self.node, state, (), function, to, at_most, _names(keep)))
+
+    def map_columns(self, function: Callable[..., Any], *, to: Mapping[str, Any]) -> Stream:
+        """Set fields by a function over whole Arrow columns, for what is best said that way.
+
+        The function is given the columns that it names and returns one column, or a dict or a tuple of them, of the types
+        in `to`. A row of the result may depend on that row alone: batches are cut anywhere.
+
+        >>> import penstock as ps
+        >>> import pyarrow.compute as pc
+        >>> items = ps.from_items([{"name": "ada"}, {"name": "bob"}])
+        >>> items.map_columns(lambda name: pc.utf8_upper(name), to={"loud": str}).collect().to_pydict()
+        {'name': ['ada', 'bob'], 'loud': ['ADA', 'BOB']}
+        """
+        return Stream(nodes.MapColumns(self.node, function, dict(to)))
+
+    def select(self, *names: str, **renamed: str) -> Stream:
+        """Keep only these fields, in this order; `new="old"` renames.
+
+        >>> import penstock as ps
+        >>> ps.from_items([{"a": 1, "b": 2, "c": 3}]).select("c", x="a").collect().to_pydict()
+        {'c': [3], 'x': [1]}
+        """
+        return Stream(nodes.Select(self.node, dict(zip(names, names, strict=True)) | renamed))
+
+    def drop_nulls(self, *names: str) -> Stream:
+        """Leave out the items in which one of these fields (of all, where none is named) is null or holds a null.
+
+        Stands right after the source; the items keep their indices.
+
+        >>> import penstock as ps
+        >>> ps.from_items([{"v": 1}, {"v": None}]).drop_nulls("v").collect().to_pydict()
+        {'v': [1]}
+        """
+        return Stream(nodes.DropNulls(self.node, names or tuple(self.node.shape.fields)))
+
+    def fill_null(self, **values: Any) -> Stream:
+        """Put a value where a field is null. In a list, it is put for the elements that are null; a null list is empty.
+
+        >>> import penstock as ps
+        >>> ps.from_items([{"v": 1}, {"v": None}]).fill_null(v=0).collect().to_pydict()
+        {'v': [1, 0]}
+        """
+        return Stream(nodes.FillNull(self.node, values))
+
+    # Regions
+
+    def enumerate(self, field: str, *, as_: str, index: str | None = None) -> Stream:
+        """Open each item: the elements of its list become the items, and the item becomes their parent.
+
+        Functions may name the parent's fields as well as the element. `index=` names a field for the element's place.
+        Strings and bytes are opened into their bytes.
+
+        >>> import penstock as ps
+        >>> blobs = ps.from_items([{"id": 1, "values": [1, 2]}, {"id": 2, "values": []}])
+        >>> opened = blobs.enumerate("values", as_="v", index="i")
+        >>> opened.map(w=lambda id, v, i: 100 * id + 10 * i + v).collect().to_pydict()
+        {'v': [1, 2], 'i': [0, 1], 'w': [101, 112]}
+        """
+        return Stream(nodes.Enumerate(self.node, field, as_, index))
+
+    def regions(
+        self,
+        *,
+        start: Callable[..., Any] | None = None,
+        by: str | Sequence[str] = (),
+        keep: Mapping[str, str] | None = None,
+    ) -> Stream:
+        """Find regions in the stream: wherever `start` is true, or wherever a field of `by` changes.
+
+        The first item always begins a region; the last region ends with the stream, or with the region around it. The
+        fields of `by` become the parent's, and so do those that `keep={"new": "old"}` takes from the first item.
+
+        >>> import penstock as ps
+        >>> trips = ps.from_items([{"trip": 1, "km": 2}, {"trip": 1, "km": 3}, {"trip": 2, "km": 4}])
+        >>> trips.regions(by="trip").aggregate(km=ps.sum("km")).collect().to_pydict()
+        {'trip': [1, 2], 'km': [5, 4]}
+        >>> words = ps.from_items([{"word": 1, "first": True}, {"word": 2, "first": False}, {"word": 3, "first": True}])
+        >>> words.regions(start=lambda first: first, keep={"head": "word"}).aggregate(n=ps.count()).collect().to_pydict()
+        {'head': [1, 3], 'n': [2, 1]}
+        """
+        return Stream(nodes.Regions(self.node, start, _names(by), dict(keep or {})))
+
+    def aggregate(self, *, keep: str | Sequence[str] | None = None, **results: Any) -> Stream:
+        """Close the innermost region: one item for each, with the parent's fields and the aggregates.
+
+        `keep=` chooses among the parent's fields; without it all are kept but the list that was opened. An aggregate is
+        a built-in such as `ps.sum("v")`, or a class derived from `ps.Fold`.
+
+        >>> import penstock as ps
+        >>> blobs = ps.from_items([{"id": 1, "values": [1.0, 2.0]}, {"id": 2, "values": []}])
+        >>> blobs.enumerate("values", as_="v").aggregate(total=ps.sum("v"), n=ps.count()).collect().to_pydict()
+        {'id': [1, 2], 'total': [3.0, 0.0], 'n': [2, 0]}
+        """
+        return Stream(nodes.Aggregate(self.node, results, None if keep is None else _names(keep)))
+
+    def close(self, *keep: str) -> Stream:
+        """Strip the innermost region: its items stay, with the parent's fields that are named here.
+
+        >>> import penstock as ps
+        >>> blobs = ps.from_items([{"id": 1, "values": [1.0, 2.0]}, {"id": 2, "values": [3.0]}])
+        >>> blobs.enumerate("values", as_="v").close("id").collect().to_pydict()
+        {'id': [1, 1, 2], 'v': [1.0, 2.0, 3.0]}
+        """
+        return Stream(nodes.Close(self.node, keep))
+
+    def through(self, hooks: type[Node], *, to: str | tuple[str, ...], at_most: int) -> Stream:
+        """A node with hooks of one's own: `begin`, `run` and `end` around each region, every `yield` a push.
+
+        >>> import penstock as ps
+        >>> class Steps(ps.Node):
+        ...     last: float
+        ...     n: int
+        ...     def run(self, v):
+        ...         if self.n > 0:
+        ...             yield v - self.last
+        ...         self.last = v
+        ...         self.n += 1
+        ...     def end(self):
+        ...         yield -1.0
+        >>> blobs = ps.from_items([{"id": 1, "values": [1.0, 4.0, 6.0]}, {"id": 2, "values": [3.0]}])
+        >>> blobs.enumerate("values", as_="v").through(Steps, to="step", at_most=1).close("id").collect().to_pydict()
+        {'id': [1, 1, 1, 2], 'step': [3.0, 2.0, -1.0, -1.0]}
+        """
+        return Stream(nodes.Through(self.node, hooks, to, at_most))
+
+    # Keys and signals
+
+    def key_by(self, *names: str) -> Stream:
+        """Group the items by fields: from here on a `state=` belongs to a key, and each key sees its items in order.
+
+        >>> import penstock as ps
+        >>> class Total(ps.State):
+        ...     sum: float
+        >>> def running(v, state):
+        ...     state.sum += v
+        ...     return state.sum
+        >>> items = ps.from_items([{"k": "a", "v": 1.0}, {"k": "b", "v": 5.0}, {"k": "a", "v": 2.0}])
+        >>> items.key_by("k").map(sum=running, state=Total).collect().to_pydict()
+        {'k': ['a', 'b', 'a'], 'v': [1.0, 5.0, 2.0], 'sum': [1.0, 5.0, 3.0]}
+        """
+        return Stream(nodes.KeyBy(self.node, names))
+
+    def emit(self, signal: type[Signal], *, when: Callable[..., Any], **values: Any) -> Stream:
+        """Place a signal after each item for which `when` is true, its fields computed by functions of the item.
+
+        Every node behind that handles the signal does so after this item and before the next.
+
+        >>> import penstock as ps
+        >>> class Reset(ps.Signal):
+        ...     to: int
+        >>> class Count(ps.State):
+        ...     n: int
+        >>> def count(state):
+        ...     state.n += 1
+        ...     return state.n
+        >>> items = ps.from_items([{"v": v} for v in (1, 9, 1, 1)]).emit(Reset, when=lambda v: v > 5, to=lambda v: 10 * v)
+        >>> items.map(n=count, state=Count).on(Reset, n=lambda signal: signal.to).collect().to_pydict()
+        {'v': [1, 9, 1, 1], 'n': [1, 2, 91, 92]}
+        """
+        return Stream(nodes.Emit(self.node, signal, when, values))
+
+    def on(self, signal: type[Signal], function: Callable[..., Any] | None = None, **assigned: Any) -> Stream:
+        """Let the stateful node before handle a signal: by a function of `state` and `signal`, or field by field.
+
+        After `key_by` every key handles it, also a key whose first item is yet to come.
+
+        >>> import penstock as ps
+        >>> class Scale(ps.Signal):
+        ...     factor: float
+        >>> class Factor(ps.State):
+        ...     now: float = 1.0
+        >>> scaled = ps.from_items([{"v": 1.0}, {"v": 2.0}]).map(v=lambda v, state: v * state.now, state=Factor)
+        >>> scaled = scaled.on(Scale, now=lambda state, signal: state.now * signal.factor)
+        >>> scaled.collect(control=[ps.at(1, Scale(10.0))]).to_pydict()
+        {'v': [1.0, 20.0]}
+        """
+        if not isinstance(self.node, nodes.Stateful):
+            raise GraphError(f"{self.node.label}: on: must come right after a map, filter or flat_map with state=")
+        return Stream(self.node.on(signal, function, assigned))
+
+    # Running and showing
+
+    def collect(self, *, control: Sequence[At] = (), compile: bool = True, batch_items: int | None = None) -> pa.Table:
+        """Run the graph and gather the result as an Arrow table.
+
+        `control` holds signals placed from outside. `compile=False` interprets everything, so that a debugger can step
+        into the functions. `batch_items` bounds how many source items are taken at a time; the result does not
+        depend on it.
+
+        >>> import penstock as ps
+        >>> ps.from_items([{"v": 1}]).collect().to_pylist()
+        [{'v': 1}]
+        """
+        return run(self, control=control, compile=compile, batch_items=batch_items)[0]
+
+    def batches(
+        self, *, control: Sequence[At] = (), compile: bool = True, batch_items: int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Run the graph and hand out the result batch by batch, so that it need never be in memory as a whole.
+
+        >>> import penstock as ps
+        >>> sum(batch.num_rows for batch in ps.from_items([{"v": 1}, {"v": 2}]).batches(batch_items=1))
+        2
+        """
+        from penstock.engine.run import Run
+
+        for (batch,) in Run((self.node,), control, compile=compile, batch_items=batch_items).batches():
+            if batch.num_rows:
+                yield batch
+
+    def explain(self) -> str:
+        """The graph and the plan as text: which nodes run in one loop, and why each loop ends where it does.
+
+        >>> import penstock as ps
+        >>> print(ps.from_items([{"v": 1}], name="numbers").filter(lambda v: v > 0).explain())  # doctest: +ELLIPSIS
+        source 'numbers'...
+        """
+        from penstock.report.graph import explain
+
+        return explain((self.node,))
+
+    def show(self) -> Picture:
+        """A picture of the graph and its plan: SVG in a notebook and with `.svg()`, Mermaid text with `.mermaid()`.
+
+        >>> import penstock as ps
+        >>> ps.from_items([{"v": 1}]).filter(lambda v: v > 0).show().svg()[:4]
+        '<svg'
+        """
+        from penstock.report.graph import picture
+
+        return picture((self.node,))
+
+    def _repr_html_(self) -> str:
+        return self.show().svg()
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The fields of the items here, as an Arrow schema.
+
+        >>> import penstock as ps
+        >>> ps.from_items([{"v": 1}]).map(w=lambda v: v / 2).schema.names
+        ['v', 'w']
+        """
+        return pa.schema(list(self.node.shape.fields.items()))
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}: {t}" for name, t in self.node.shape.fields.items())
+        inside = "".join(f" in {region.opener.label}" for region in reversed(self.node.shape.regions))
+        return f"<stream of ({fields}){inside} after {self.node.label}>"
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def run(
+    *streams: Stream, control: Sequence[At] = (), compile: bool = True, batch_items: int | None = None
+) -> tuple[pa.Table, ...]:
+    """Run several results of one source together, in one pass, and gather each as a table.
+
+    >>> import penstock as ps
+    >>> items = ps.from_items([{"v": 1}, {"v": -1}])
+    >>> up, down = ps.run(items.filter(lambda v: v > 0), items.filter(lambda v: v < 0))
+    >>> up.to_pydict(), down.to_pydict()
+    ({'v': [1]}, {'v': [-1]})
+    """
+    from penstock.engine.run import Run
+
+    for stream in streams:
+        if not isinstance(stream, Stream):
+            raise GraphError(f"run: takes streams; got {stream!r}")
+    if not streams:
+        raise GraphError("run: takes at least one stream; got none")
+    return Run(tuple(s.node for s in streams), control, compile=compile, batch_items=batch_items).tables()
+
+
+def from_arrow(data: Any, *, name: str = "arrow") -> Stream:
+    """A stream of the rows of an Arrow table, a record batch, or a dataset (which is read batch by batch).
+
+    >>> import penstock as ps
+    >>> import pyarrow as pa
+    >>> ps.from_arrow(pa.table({"v": [1, 2]})).collect().to_pydict()
+    {'v': [1, 2]}
+    """
+    return Stream(nodes.Source(from_table(f"source {name!r}", data), name))
+
+
+def from_items(items: Sequence[Mapping[str, Any]], *, schema: Any = None, name: str = "items") -> Stream:
+    """A stream of dicts. Every key is a field; `schema=` (names and types) is needed where there are no items.
+
+    >>> import penstock as ps
+    >>> ps.from_items([], schema={"v": float}).collect().num_rows
+    0
+    """
+    table = table_of_dicts(f"source {name!r}", list(items), schema)
+    return Stream(nodes.Source(from_table(f"source {name!r}", table), name))
+
+
+def from_numpy(arrays: Any, *, name: str = "numpy") -> Stream:
+    """A stream of NumPy arrays: a dict of them, or a structured array. A two-dimensional array is a field of arrays.
+
+    >>> import numpy as np
+    >>> import penstock as ps
+    >>> ps.from_numpy({"v": np.arange(3)}).filter(lambda v: v > 0).collect().to_pydict()
+    {'v': [1, 2]}
+    """
+    table = table_of_arrays(f"source {name!r}", arrays)
+    return Stream(nodes.Source(from_table(f"source {name!r}", table), name))

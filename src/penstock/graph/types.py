@@ -1,0 +1,178 @@
+"""Field types: which Arrow types a field may have, and what a function sees of each.
+
+The Arrow type is the one name of a field's type. Three families matter to the rest of the library: scalars (numbers,
+booleans, times), texts (strings and bytes) and lists (variable and fixed size). What a compiled function sees of a
+field is its `View`: numbers as 64-bit integers and floats, times as integers in their own unit, texts and lists of
+numbers as one-dimensional arrays.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.errors import GraphError
+from penstock.kernels.compile import View
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+
+SUPPORTED = (
+    "integers, floats, booleans, strings, bytes, timestamps, dates, times, durations, lists and fixed-size lists of these, structs"
+)
+
+
+INT, FLOAT, BOOL = View(np.dtype("i8")), View(np.dtype("f8")), View(np.dtype("?"))
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType:
+    """A fixed-size array field of a state, a signal or a result: `ps.array(float, 1000)`."""
+
+    element: type
+    size: int
+
+
+def array(element: type, size: int) -> ArrayType:
+    """A fixed-size array of `int`, `float` or `bool`, for the fields of a `State` or a `Signal`.
+
+    >>> import penstock as ps
+    >>> class Window(ps.State):
+    ...     ring: ps.array(float, 1000)
+    ...     at: int
+    """
+    if element not in (int, float, bool):
+        raise GraphError(f"array: the element must be int, float or bool; got {element!r}")
+    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        raise GraphError(f"array: the size must be a whole number of at least 1; got {size!r}")
+    return ArrayType(element, size)
+
+
+def is_integer(t: pa.DataType) -> bool:
+    return bool(pt.is_integer(t))
+
+
+def is_float(t: pa.DataType) -> bool:
+    return bool(pt.is_floating(t)) and not pt.is_float16(t)
+
+
+def is_time(t: pa.DataType) -> bool:
+    """Times are integers in their own unit: counted, compared and ordered, but not summed."""
+    return bool(pt.is_timestamp(t) or pt.is_date(t) or pt.is_time(t) or pt.is_duration(t))
+
+
+def is_scalar(t: pa.DataType) -> bool:
+    return is_integer(t) or is_float(t) or bool(pt.is_boolean(t)) or is_time(t)
+
+
+def is_text(t: pa.DataType) -> bool:
+    return is_string(t) or bool(pt.is_binary(t) or pt.is_large_binary(t))
+
+
+def is_string(t: pa.DataType) -> bool:
+    return bool(pt.is_string(t) or pt.is_large_string(t))
+
+
+def is_list(t: pa.DataType) -> bool:
+    """A list of any length; fixed-size arrays are apart because their offsets are not stored."""
+    return bool(pt.is_list(t) or pt.is_large_list(t))
+
+
+def is_array(t: pa.DataType) -> bool:
+    return bool(pt.is_fixed_size_list(t))
+
+
+def is_supported(t: pa.DataType) -> bool:
+    if is_list(t) or is_array(t):
+        return is_supported(t.value_type)
+    return is_scalar(t) or is_text(t)
+
+
+def element_of(t: pa.DataType) -> pa.DataType | None:
+    """What `enumerate` gives for a field of this type, or None when it cannot be opened."""
+    if is_list(t) or is_array(t):
+        return t.value_type
+    if is_text(t):
+        return pa.uint8()
+    return None
+
+
+def view(t: pa.DataType) -> View | None:
+    """What a compiled function sees of a field of this type, or None when it cannot see it."""
+    if is_integer(t) or is_time(t):
+        return INT
+    if is_float(t):
+        return FLOAT
+    if pt.is_boolean(t):
+        return BOOL
+    if is_text(t):
+        return View(np.dtype("u1"), array=True)
+    if (is_list(t) or is_array(t)) and is_scalar(t.value_type):
+        held = storage(t.value_type)
+        return View(np.dtype("f8") if held.kind == "f" else held, array=True)
+    return None
+
+
+def storage(t: pa.DataType) -> np.dtype:
+    """The NumPy type in which a scalar column is held. Unsigned 64-bit integers are held signed, after a check."""
+    if pt.is_boolean(t):
+        return np.dtype("?")
+    if is_time(t):
+        return np.dtype(f"i{t.bit_width // 8}")
+    if pt.is_uint64(t):
+        return np.dtype("i8")
+    return np.dtype(t.to_pandas_dtype())
+
+
+def from_view(v: View) -> pa.DataType:
+    """The field type of a function's result, seen as `v`."""
+    if v.array:
+        return pa.binary() if v.dtype == np.dtype("u1") else pa.list_(pa.from_numpy_dtype(v.dtype))
+    return {"i": pa.int64(), "u": pa.int64(), "f": pa.float64(), "b": pa.bool_()}[v.dtype.kind]
+
+
+_PYTHON = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(), bytes: pa.binary()}
+
+
+def declared(annotation: object, where: str) -> pa.DataType:
+    """The field type that an annotation names: int, float, bool, str, bytes, list[int], ps.array(...), an Arrow type."""
+    if isinstance(annotation, pa.DataType):
+        if not is_supported(annotation):
+            raise GraphError(f"{where}: a result must be one of {SUPPORTED}; got {annotation}")
+        return annotation
+    if isinstance(annotation, ArrayType):
+        return pa.list_(_PYTHON[annotation.element], annotation.size)
+    if annotation in _PYTHON:
+        return _PYTHON[annotation]  # type: ignore[index]
+    if getattr(annotation, "__origin__", None) is list:
+        return pa.list_(declared(annotation.__args__[0], where))  # type: ignore[attr-defined]
+    raise GraphError(
+        f"{where}: a result's type must be int, float, bool, str, bytes, list[...], ps.array(...) or an Arrow type; "
+        f"got {annotation!r}"
+    )
+
+
+def widens(found: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether every value of type `found` is exactly a value of type `wanted` (text bytes may still be bad UTF-8)."""
+    if found == wanted:
+        return True
+    if is_float(wanted):
+        return wanted.bit_width == 64 and (is_integer(found) or is_float(found) or bool(pt.is_boolean(found)))
+    if is_integer(wanted) or is_time(wanted):
+        return storage(wanted) == np.dtype("i8") and (is_integer(found) or bool(pt.is_boolean(found)))
+    if is_text(wanted):
+        return is_text(found)
+    if is_list(wanted) or is_array(wanted):
+        element = element_of(found)
+        return element is not None and (element == wanted.value_type or is_list(found) and widens(element, wanted.value_type))
+    return False
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """`; did you mean 'x'?` for a message, or nothing."""
+    close = difflib.get_close_matches(name, list(names), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

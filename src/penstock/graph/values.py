@@ -1,0 +1,108 @@
+"""Values as plain Python: what an item holds, what a function is given, what it may give back.
+
+An item's values are plain: `int` (times too, in their unit), `float`, `bool`, `str`, `bytes` and `list`. A function that
+compiles sees texts and lists of numbers as arrays, in every mode, so that it means the same interpreted and compiled;
+`Vector` is that array. A function that does not compile sees the plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.errors import DataError
+from penstock.graph import types
+
+
+class Vector(np.ndarray):
+    """A NumPy array whose elements come out as Python numbers, so that arithmetic on them never wraps."""
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        return found.item() if isinstance(found, np.generic) else found
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        if self.dtype.kind in "iu" and isinstance(value, (float, np.floating)):
+            raise TypeError(f"an array of integers takes an int; got the float {value!r}")
+        super().__setitem__(at, value)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tolist())
+
+
+def vector(data: Any, dtype: np.dtype) -> Vector:
+    return np.asarray(data, dtype).view(Vector)
+
+
+def present(value: Any, t: pa.DataType) -> Any:
+    """The plain value as a compiled function sees it."""
+    if isinstance(value, str):
+        value = value.encode()
+    if isinstance(value, bytes):
+        seen = np.frombuffer(value, np.uint8).view(Vector)
+    elif isinstance(value, list):
+        seen = vector(value, types.storage(t.value_type))
+        seen.flags.writeable = False
+    else:
+        return value
+    return seen
+
+
+def accept(value: Any, t: pa.DataType) -> Any:
+    """The plain value of type `t` that a function gave back; a `TypeError` or `DataError` when it is none."""
+    if types.is_integer(t) or types.is_time(t):
+        return _integer(value)
+    if types.is_float(t):
+        if isinstance(value, (int, float, np.integer, np.floating)):
+            return float(value)
+    elif pt.is_boolean(t):
+        if isinstance(value, (bool, np.bool_)):
+            return bool(value)
+    elif types.is_text(t):
+        return _text(value, t)
+    elif isinstance(value, (list, tuple, np.ndarray)):
+        if types.is_array(t) and len(value) != t.list_size:
+            raise DataError(f"the result must hold {t.list_size} elements; got {len(value)}")
+        return [accept(element, t.value_type) for element in value]
+    raise TypeError(f"the result must be {t}; got {value!r}, a {type(value).__name__}")
+
+
+def _integer(value: Any) -> int:
+    if not isinstance(value, (int, np.integer, np.bool_)):
+        raise TypeError(f"the result must be an int; got {value!r}, a {type(value).__name__}")
+    if not types.INT64_MIN <= int(value) <= types.INT64_MAX:
+        raise OverflowError(f"an integer must fit 64 bits; got {value}")
+    return int(value)
+
+
+def _text(value: Any, t: pa.DataType) -> str | bytes:
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8:
+        value = value.tobytes()
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode() if types.is_string(t) else bytes(value)
+    if isinstance(value, str):
+        return value if types.is_string(t) else value.encode()
+    raise TypeError(f"the result must be {t}; got {value!r}, a {type(value).__name__}")
+
+
+def type_of(value: Any) -> pa.DataType:
+    """The field type of one plain value, for a function whose result type nobody declared."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        return types.from_view(types.View(value.dtype, array=True))
+    if isinstance(value, (list, tuple)) and value:
+        return pa.list_(type_of(value[0]))
+    for kind, t in ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()), (str, pa.string()), (bytes, pa.binary())):
+        if isinstance(value, kind):
+            return t
+    raise TypeError(f"a result must be a number, a bool, str, bytes or a list of these; got {value!r}")
+
+
+def declared_scalar(kind: type) -> pa.DataType:
+    """The field type of a Python number type."""
+    return {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}[kind]

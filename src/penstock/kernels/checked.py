@@ -1,0 +1,255 @@
+"""Integer arithmetic that never wraps, for the user's functions.
+
+Python's integers do not overflow; Numba's wrap silently, and mix signed and unsigned 8-bit numbers into surprises. A
+pass over Numba's representation of a user's function replaces every integer operator by one that works on signed 64-bit
+numbers and raises `OverflowError` where the result does not fit. A second pass refuses a float that would be cut
+silently into an integer field of a state. Floats, and the explicit `np.uint64` of hash functions, are left alone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir as llvm
+from numba.core import compiler, errors, ir, types
+from numba.core.compiler_machinery import AnalysisPass, FunctionPass, register_pass
+from numba.core.typed_passes import NopythonTypeInference
+from numba.core.untyped_passes import IRProcessing
+from numba.extending import intrinsic, overload
+
+
+def _exact(*operands: Any) -> bool:
+    """Whether the operands are integers that must behave like Python's."""
+    return all(isinstance(t, types.Integer) and t != types.uint64 for t in operands)
+
+
+def _with_overflow(instruction: str) -> Any:
+    @intrinsic  # type: ignore[untyped-decorator]
+    def operation(typing: Any, a: Any, b: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            i64 = llvm.IntType(64)
+            kind = llvm.FunctionType(llvm.LiteralStructType([i64, llvm.IntType(1)]), [i64, i64])
+            function = builder.module.declare_intrinsic(instruction, [i64], kind)
+            result = builder.call(function, arguments)
+            with builder.if_then(builder.extract_value(result, 1), likely=False):
+                context.call_conv.return_user_exc(builder, OverflowError, ("the integer does not fit 64 bits",))
+            return builder.extract_value(result, 0)
+
+        return types.int64(types.int64, types.int64), generate
+
+    return operation
+
+
+_add = _with_overflow("llvm.sadd.with.overflow")
+_sub = _with_overflow("llvm.ssub.with.overflow")
+_mul = _with_overflow("llvm.smul.with.overflow")
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _as_int64(typing: Any, value: Any) -> Any:
+    return types.int64(types.int64), lambda context, builder, signature, arguments: arguments[0]
+
+
+def _floordiv(a: Any, b: Any) -> Any:
+    a, b = _as_int64(a), _as_int64(b)
+    return _sub(0, a) if b == -1 else a // b
+
+
+def _mod(a: Any, b: Any) -> Any:
+    a, b = _as_int64(a), _as_int64(b)
+    return 0 if b == -1 else a % b
+
+
+def _lshift(a: Any, b: Any) -> Any:
+    a, b = _as_int64(a), _as_int64(b)
+    if b < 0:
+        raise ValueError("negative shift count")
+    if a == 0:
+        return a
+    if b > 62 or (a << b) >> b != a:
+        raise OverflowError("the integer does not fit 64 bits")
+    return a << b
+
+
+def _rshift(a: Any, b: Any) -> Any:
+    a, b = _as_int64(a), _as_int64(b)
+    if b < 0:
+        raise ValueError("negative shift count")
+    return a >> min(b, 63)
+
+
+def _pow(a: Any, b: Any) -> Any:
+    base, exponent = _as_int64(a), _as_int64(b)
+    if exponent < 0:
+        raise ValueError("an integer to a negative power is a float: write float(x) ** n")
+    result = 1
+    while exponent > 0:
+        if exponent & 1:
+            result = _mul(result, base)
+        exponent >>= 1
+        if exponent > 0:
+            base = _mul(base, base)
+    return result
+
+
+_EXACT: dict[Any, Callable[[Any, Any], Any]] = {
+    operator.add: lambda a, b: _add(a, b),
+    operator.sub: lambda a, b: _sub(a, b),
+    operator.mul: lambda a, b: _mul(a, b),
+    operator.floordiv: _floordiv,
+    operator.mod: _mod,
+    operator.lshift: _lshift,
+    operator.rshift: _rshift,
+    operator.pow: _pow,
+    operator.and_: lambda a, b: _as_int64(a) & _as_int64(b),
+    operator.or_: lambda a, b: _as_int64(a) | _as_int64(b),
+    operator.xor: lambda a, b: _as_int64(a) ^ _as_int64(b),
+}
+_IN_PLACE = {
+    operator.iadd: operator.add,
+    operator.isub: operator.sub,
+    operator.imul: operator.mul,
+    operator.ifloordiv: operator.floordiv,
+    operator.imod: operator.mod,
+    operator.ilshift: operator.lshift,
+    operator.irshift: operator.rshift,
+    operator.ipow: operator.pow,
+    operator.iand: operator.and_,
+    operator.ior: operator.or_,
+    operator.ixor: operator.xor,
+}
+
+
+def _bare(function: Any) -> Any:
+    """Without annotations: Numba wants those of an overload and of its implementation to be the same."""
+    function.__annotations__ = {}
+    return function
+
+
+def _checked_binary(original: Any, exact: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def stub(a: Any, b: Any) -> Any:
+        return original(a, b)
+
+    @overload(stub)  # type: ignore[untyped-decorator]
+    @_bare
+    def choose(a: Any, b: Any) -> Any:
+        return _bare(exact) if _exact(a, b) else lambda a, b: original(a, b)
+
+    return stub
+
+
+_BINARY = {op: _checked_binary(op, exact) for op, exact in _EXACT.items()}
+_BINARY |= {op: _checked_binary(op, _EXACT[plain]) for op, plain in _IN_PLACE.items()}
+
+
+def _negative(a: Any) -> Any:
+    return -a
+
+
+@overload(_negative)  # type: ignore[untyped-decorator]
+@_bare
+def _choose_negative(a: Any) -> Any:
+    return (lambda a: _sub(0, a)) if _exact(a) else lambda a: -a
+
+
+def _integer(x: Any) -> Any:
+    return int(x)
+
+
+@overload(_integer)  # type: ignore[untyped-decorator]
+@_bare
+def _choose_integer(x: Any) -> Any:
+    if not isinstance(x, types.Float):
+        return lambda x: int(x)
+
+    def cut(x: Any) -> Any:
+        if x != x:
+            raise ValueError("cannot convert float NaN to integer")
+        if not -9223372036854775808.0 <= x < 9223372036854775808.0:
+            raise OverflowError("the integer does not fit 64 bits")
+        return int(x)
+
+    return _bare(cut)
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _CheckIntegers(FunctionPass):  # type: ignore[misc]
+    """Replace integer operators and `int(...)` by their checked forms."""
+
+    _name = "penstock_check_integers"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        for block in state.func_ir.blocks.values():
+            for statement in block.find_insts(ir.Assign):
+                statement.value = self._checked(statement.value, state.func_ir)
+        return True
+
+    def _checked(self, value: Any, function: Any) -> Any:
+        if not isinstance(value, ir.Expr):
+            return value
+        if value.op in ("binop", "inplace_binop") and value.fn in _BINARY:
+            # Built through the plain constructor: `ir.Expr.binop` takes only Python's own operators.
+            return ir.Expr(
+                op="binop",
+                loc=value.loc,
+                fn=_BINARY[value.fn],
+                lhs=value.lhs,
+                rhs=value.rhs,
+                static_lhs=ir.UNDEFINED,
+                static_rhs=ir.UNDEFINED,
+            )
+        if value.op == "unary" and value.fn is operator.neg:
+            return ir.Expr(op="unary", loc=value.loc, fn=_negative, value=value.value)
+        if value.op == "call":
+            callee = function._definitions.get(value.func.name, [None])[0]
+            if isinstance(callee, (ir.Global, ir.FreeVar)) and callee.value is builtins.int:
+                callee.value = _integer
+        return value
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _CheckStores(AnalysisPass):  # type: ignore[misc]
+    """Refuse what a field or an array would hold only after cutting it."""
+
+    _name = "penstock_check_stores"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        for block in state.func_ir.blocks.values():
+            for statement in block.body:
+                self._check(statement, state.typemap)
+        return False
+
+    def _check(self, statement: Any, typemap: Any) -> None:
+        if not isinstance(statement, (ir.SetAttr, ir.SetItem, ir.StaticSetItem)):
+            return
+        target, value = typemap[statement.target.name], typemap[statement.value.name]
+        if isinstance(statement, ir.SetAttr):
+            if not isinstance(target, types.Record):
+                return
+            held, name = target.typeof(statement.attr), f"the field {statement.attr!r}"
+        else:
+            held, name = getattr(target, "dtype", None), "the array"
+        value = getattr(value, "dtype", value)
+        cut = isinstance(held, types.Integer) and isinstance(value, types.Float)
+        if cut or (isinstance(held, types.Boolean) and not isinstance(value, types.Boolean)):
+            raise errors.TypingError(f"{name} holds {held}, and would cut the {value} stored in it", statement.loc)
+
+
+class CheckedCompiler(compiler.CompilerBase):  # type: ignore[misc]
+    """Numba's compiler with the two passes."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_CheckIntegers, IRProcessing)
+        passes.add_pass_after(_CheckStores, NopythonTypeInference)
+        passes.finalize()
+        return [passes]

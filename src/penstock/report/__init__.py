@@ -1,0 +1,1 @@
+"""Pictures and pages drawn from graphs, plans and statistics."""
