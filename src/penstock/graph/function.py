@@ -60,6 +60,10 @@ class Function:
         return tuple(p.field for p in self.parameters if not p.is_record)
 
     @property
+    def is_generator(self) -> bool:
+        return inspect.isgeneratorfunction(getattr(self.call, "py_func", self.call))
+
+    @property
     def location(self) -> str:
         """The function by name, file and line, for messages."""
         return location(self.call)

@@ -201,7 +201,7 @@ class FillNull(Step):
         _right_after_source(self)
         for name, value in self.values.items():
             t = self._must_have(name, self.given.fields)
-            innermost = t.value_type if types.is_list(t) or types.is_array(t) else t
+            innermost = _innermost(t)
             try:
                 if value is None:
                     raise ValueError
@@ -209,6 +209,10 @@ class FillNull(Step):
             except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError, OverflowError):
                 raise self.fail(f"the value for {name!r} must be {innermost}; got {value!r}") from None
         return self.given
+
+
+def _innermost(t: pa.DataType) -> pa.DataType:
+    return _innermost(t.value_type) if types.is_list(t) or types.is_array(t) else t
 
 
 def _right_after_source(node: Step) -> None:

@@ -79,6 +79,16 @@ def _checked(cls: type, name: str, kind: type, value: Any) -> Any:
         raise type(error)(f"{cls.__name__}.{name} is {kind.__name__}: {error}") from None
 
 
+def checked(cls: type[Record], name: str, value: Any) -> Any:
+    """A value as the field of a record holds it; an error where the field cannot hold it as it is."""
+    initial = cls.layout.initial.get(name)
+    if initial is None:
+        raise AttributeError(f"{cls.__name__} has the fields {quoted(cls.layout.initial)}; got {name!r}")
+    if isinstance(initial, np.ndarray):
+        return np.array(np.broadcast_to(value, initial.shape), initial.dtype).view(Vector)
+    return _checked(cls, name, type(initial), value)
+
+
 class Record:
     """The base of `State`, `Signal`, `Fold` and `Node`: typed fields, each with a first value (0 unless given)."""
 
@@ -100,14 +110,7 @@ class Record:
             setattr(self, name, given.get(name, initial))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        initial = self.layout.initial.get(name)
-        if initial is None:
-            raise AttributeError(f"{type(self).__name__} has the fields {quoted(self.layout.initial)}; got {name!r}")
-        if isinstance(initial, np.ndarray):
-            held = np.array(np.broadcast_to(value, initial.shape), initial.dtype).view(Vector)
-        else:
-            held = _checked(type(self), name, type(initial), value)
-        object.__setattr__(self, name, held)
+        object.__setattr__(self, name, checked(type(self), name, value))
 
     def row(self) -> np.ndarray:
         """This record as an array of one row."""

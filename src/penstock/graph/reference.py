@@ -23,7 +23,7 @@ from penstock.graph.columns import call_on_columns
 from penstock.graph.faults import empty_region, function_error, nan_key, sum_overflow, too_many, unequal_lengths
 from penstock.graph.function import Function
 from penstock.graph.record import Record, Signal
-from penstock.graph.source import from_plain, null_error, to_plain
+from penstock.graph.source import fill_plain, from_plain, null_error, to_plain
 from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
 from penstock.graph.types import INT64_MAX, INT64_MIN
 from penstock.graph.values import accept
@@ -153,7 +153,7 @@ class Interpreter:
             self.send(node, own, parents)
 
     def _fill_null(self, node: n.FillNull, own: Own, parents: Parents) -> None:
-        filled = {name: _filled(own[name], value, node.given.fields[name]) for name, value in node.values.items()}
+        filled = {name: fill_plain(own[name], value, node.given.fields[name]) for name, value in node.values.items()}
         self.send(node, own | filled, parents)
 
     def _map(self, node: n.Map, own: Own, parents: Parents) -> None:
@@ -414,14 +414,6 @@ def _innermost(node: n.Step) -> n.Region | None:
 
 def _has_null(value: Any) -> bool:
     return value is None or (isinstance(value, list) and any(_has_null(element) for element in value))
-
-
-def _filled(value: Any, given: Any, t: pa.DataType) -> Any:
-    if n.types.is_list(t) or n.types.is_array(t):
-        if value is None:
-            value = [None] * (t.list_size if n.types.is_array(t) else 0)
-        return [_filled(element, given, t.value_type) for element in value]
-    return to_plain(pa.array([given], t))[0] if value is None else value
 
 
 def _elements(value: Any) -> list[Any]:

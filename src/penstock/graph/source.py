@@ -190,6 +190,15 @@ def from_plain(values: list[Any], t: pa.DataType) -> pa.Array:
 # Nulls
 
 
+def fill_plain(value: Any, given: Any, t: pa.DataType) -> Any:
+    """A plain value with `given` for its nulls: in a list for the elements, and a null list is empty."""
+    if types.is_list(t) or types.is_array(t):
+        if value is None:
+            value = [None] * (t.list_size if types.is_array(t) else 0)
+        return [fill_plain(element, given, t.value_type) for element in value]
+    return to_plain(pa.array([given], t))[0] if value is None else value
+
+
 def null_error(source: str, name: str, at: int, element: bool) -> DataError:
     """What is said of the first null, by every backend."""
     what = f"an element of {name!r}" if element else repr(name)

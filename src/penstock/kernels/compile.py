@@ -6,10 +6,12 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import inspect
 import json
 import os
 import platform
 import re
+import sys
 import tempfile
 import types as python_types
 import weakref
@@ -21,10 +23,11 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core import errors, types
+from numba.core import types
 
 from penstock.kernels.checked import CheckedCompiler
 from penstock.kernels.fingerprint import fingerprint, is_library, names_used
+from penstock.kernels.record import reference_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,8 @@ def _rebound(function: python_types.FunctionType) -> python_types.FunctionType:
         for name in names_used(function.__code__)
         if name in function.__globals__ and function.__globals__[name] is not function
     }
-    scope |= {"__builtins__": function.__globals__.get("__builtins__", __builtins__), "__name__": function.__module__}
+    # Code from the cache asks for the module of each function in it, so that must be one which every process has.
+    scope |= {"__builtins__": function.__globals__.get("__builtins__", __builtins__), "__name__": __name__}
     closure = None
     if function.__closure__:
         closure = tuple(python_types.CellType(lifted(cell.cell_contents)) for cell in function.__closure__)
@@ -85,6 +89,7 @@ def _rebound(function: python_types.FunctionType) -> python_types.FunctionType:
 
 def facts(function: Any, views: tuple[View, ...]) -> Facts:
     """Compile the function for these views, or read from the cache what an earlier process learned by that."""
+    function = getattr(function, "py_func", function)
     identity = fingerprint(function, [(view.dtype, view.array) for view in views], _versions())
     if identity is None:
         return _learn(function, views)
@@ -107,7 +112,9 @@ def _read_facts(text: str) -> Facts:
 
 
 def _learn(function: Any, views: tuple[View, ...]) -> Facts:
-    signature = tuple(_numba_type(view) for view in views)
+    signature = tuple(_numba_type(view, inspect.isgeneratorfunction(function)) for view in views)
+    defaults = (getattr(function, "__defaults__", None) or ())[len(signature) - function.__code__.co_argcount :]
+    signature += tuple(types.Omitted(default) for default in defaults if len(signature) < function.__code__.co_argcount)
     try:
         compiled = jit(function)
         compiled.compile(signature)
@@ -118,13 +125,15 @@ def _learn(function: Any, views: tuple[View, ...]) -> Facts:
         views = tuple(_view_of(t) for t in (returned.types if is_tuple else (returned,)) if t != types.none)
     except NotCompiled as error:
         return Facts(reason=str(error))
-    except (errors.NumbaError, NotImplementedError, TypeError, ValueError, KeyError, AssertionError) as error:
+    except Exception as error:  # Numba raises many kinds, and none of them may stop a function from being interpreted
         return Facts(reason=_short_reason(str(error)))
     return Facts(views, is_tuple, is_generator or _may_raise(result))
 
 
-def _numba_type(view: View) -> Any:
+def _numba_type(view: View, in_generator: bool) -> Any:
     t = numba.from_dtype(view.dtype)
+    if in_generator and isinstance(t, types.Record):
+        return reference_to(t)
     return types.Array(t, 1, "C", readonly=True) if view.array else t
 
 
@@ -220,12 +229,21 @@ def load(source: str, scope: dict[str, Any], identity: str | None) -> Callable[.
     if identity is None:
         return numba.njit(interpret(source, scope), nogil=True)  # type: ignore[no-any-return]
     name = hashlib.sha256(f"{identity}\n{_versions()}\n{source}".encode()).hexdigest()[:40]
-    path = cache_folder() / "loops" / f"loop_{name}.py"
+    if name not in _loaded:
+        _loaded[name] = _load(source, scope, f"penstock_loop_{name}")
+    return _loaded[name]
+
+
+_loaded: dict[str, Callable[..., Any]] = {}
+
+
+def _load(source: str, scope: dict[str, Any], name: str) -> Callable[..., Any]:
+    path = cache_folder() / "loops" / f"{name}.py"
     if not _write_once(path, source):
         return numba.njit(interpret(source, scope), nogil=True)  # type: ignore[no-any-return]
-    spec = importlib.util.spec_from_file_location(f"penstock_loop_{name}", path)
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     module.__dict__.update(scope)
     spec.loader.exec_module(module)
     return numba.njit(module.kernel, nogil=True, cache=True)  # type: ignore[no-any-return]

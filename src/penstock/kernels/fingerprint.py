@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-_KNOWN = ("math", "cmath", "operator", "builtins", "numpy", "numba", "scipy")
+_KNOWN = ("math", "cmath", "operator", "numpy", "numba", "scipy")
 
 
 class Unknown(Exception):
@@ -31,7 +31,7 @@ def fingerprint(*things: Any) -> str | None:
 
 def is_library(thing: Any) -> bool:
     """Whether a function or module belongs to a library that Numba knows by itself."""
-    name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, "__module__", None) or "builtins"
+    name = thing.__name__ if isinstance(thing, types.ModuleType) else getattr(thing, "__module__", None) or ""
     return name.split(".")[0] in _KNOWN or name.startswith("penstock.kernels")
 
 

@@ -1,0 +1,149 @@
+"""Taxi: parse the coordinate pairs in lines of text, swap them, and mark each with its line's trip.
+
+A line is like one of the Porto taxi set: quoted fields, of which the first is the trip's id and the last the polyline,
+`"[[-8.618643,41.141412],[-8.618499,41.141376]]"` or `"[]"`. Every bracket in a polyline but the first claims to open a
+pair. A pair is `[number,number]`; a number has an optional sign, digits and an optional fraction, at most 15 digits in
+all, so that the float nearest to it is found exactly. What claims to be a pair and is none is dropped and counted.
+
+The result is one row a pair: `trip`, `latitude`, `longitude`. How lines are made and read stands in `taxi_data`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import penstock as ps
+from penstock.apps.taxi_data import generate, pieces, read
+
+__all__ = ["brackets", "build", "generate", "malformed", "pairs", "pieces", "read", "reference", "reference_malformed"]
+
+OPEN, CLOSE, QUOTE, COMMA, MINUS, POINT, ZERO, NINE = b'[]",-.09'
+DIGITS = 15
+"""An integer of so many digits is exactly a float, and so is this power of ten: their quotient is rounded only once."""
+POWERS = np.array([float(f"1e{n}") for n in range(DIGITS + 1)])
+
+
+def build(source: ps.Stream) -> ps.Stream:
+    """One row a pair, `trip`, `latitude` and `longitude`, from a stream of `line`."""
+    return pairs(brackets(source))
+
+
+def brackets(source: ps.Stream) -> ps.Stream:
+    """Stage 1: the places `i` in each line where a pair should open; the line's trip is parsed once, before."""
+    tagged = source.map(trip=ps.returns(str, trip_id), polyline=polyline_start)
+    return tagged.enumerate("line", as_="byte", index="i").filter(is_claim)
+
+
+def pairs(found: ps.Stream) -> ps.Stream:
+    """Stage 2: verify and parse the pair at each place, and push its coordinates, swapped."""
+    return found.flat_map(swapped, to=("latitude", "longitude"), at_most=1).close("trip")
+
+
+def malformed(found: ps.Stream) -> ps.Stream:
+    """The lines in which a claim was no pair: `trip` and how many, `malformed`."""
+    dropped = found.filter(lambda line, i: pair(line, i)[2] < 0)
+    return dropped.aggregate(malformed=ps.count(), keep="trip").filter(lambda malformed: malformed > 0)
+
+
+# The functions of the stages. They see a line as an array of bytes.
+
+
+def trip_id(line: Any) -> Any:
+    """The bytes between the line's first two quotes."""
+    end = 1
+    while end < len(line) and line[end] != QUOTE:
+        end += 1
+    return line[1:end]
+
+
+def polyline_start(line: Any) -> int:
+    """The place of the polyline's first bracket: the first field that begins with `[[` or `[]`; or the line's end."""
+    at = 0
+    while at + 2 < len(line):
+        if line[at] == QUOTE and line[at + 1] == OPEN and (line[at + 2] == OPEN or line[at + 2] == CLOSE):
+            return at + 1
+        at += 1
+    return len(line)
+
+
+def is_claim(byte: int, i: int, polyline: int) -> bool:
+    return byte == OPEN and i > polyline
+
+
+def swapped(line: Any, i: int) -> Iterator[tuple[float, float]]:
+    first, second, end = pair(line, i)
+    if end >= 0:
+        yield second, first
+
+
+def pair(line: Any, at: int) -> tuple[float, float, int]:
+    """The two numbers of the pair that the bracket at `at` opens, and where it ends; -1 where it is none."""
+    first, comma = number(line, at + 1)
+    if comma < 0 or comma >= len(line) or line[comma] != COMMA:
+        return 0.0, 0.0, -1
+    second, close = number(line, comma + 1)
+    if close < 0 or close >= len(line) or line[close] != CLOSE:
+        return 0.0, 0.0, -1
+    return first, second, close
+
+
+def number(line: Any, at: int) -> tuple[float, int]:
+    """The number that begins at `at`, and where it ends; -1 where there is none."""
+    negative = at < len(line) and line[at] == MINUS
+    start = at + 1 if negative else at
+    mantissa, end = digits(line, start, 0, DIGITS)
+    whole, decimals = end - start, 0
+    if whole > 0 and end < len(line) and line[end] == POINT:
+        mantissa, end = digits(line, end + 1, mantissa, DIGITS - whole)
+        decimals = end - start - whole - 1
+        whole = whole if decimals > 0 else 0
+    if whole == 0 or whole + decimals > DIGITS:
+        return 0.0, -1
+    value = mantissa / POWERS[decimals]
+    return -value if negative else value, end
+
+
+def digits(line: Any, at: int, mantissa: int, most: int) -> tuple[int, int]:
+    """The digits from `at` on, behind those of `mantissa`, and where they end; at most one more than `most`."""
+    stop = min(len(line), at + most + 1)
+    while at < stop and ZERO <= line[at] <= NINE:
+        mantissa = 10 * mantissa + line[at] - ZERO
+        at += 1
+    return mantissa, at
+
+
+# The answer by the plainest Python.
+
+_CLAIM = re.compile(r"(?<!^)\[(?:(-?\d+(?:\.\d+)?),(-?\d+(?:\.\d+)?)\])?", re.ASCII)
+
+
+def reference(path: str | Path) -> list[dict[str, Any]]:
+    """The rows of the result, by the plainest Python."""
+    return [
+        {"trip": trip, "latitude": float(claim[2]), "longitude": float(claim[1])}
+        for trip, claim in _claims(path)
+        if _is_pair(claim)
+    ]
+
+
+def reference_malformed(path: str | Path) -> int:
+    """How many claims are no pairs, by the plainest Python."""
+    return sum(not _is_pair(claim) for _, claim in _claims(path))
+
+
+def _claims(path: str | Path) -> Iterator[tuple[str, re.Match[str]]]:
+    files = sorted(Path(path).glob("*.txt")) if Path(path).is_dir() else [Path(path)]
+    for file in files:
+        for line in file.read_text().splitlines():
+            trip, polyline = line.split('"')[1], line.split('"')[-2]
+            for claim in _CLAIM.finditer(polyline):
+                yield trip, claim
+
+
+def _is_pair(claim: re.Match[str]) -> bool:
+    return claim[1] is not None and all(len(text.lstrip("-").replace(".", "")) <= 15 for text in claim.groups())

@@ -1,0 +1,27 @@
+"""The benchmarks, one file each: Penstock and its peers on the same data in one run."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from penstock.bench.measure import SCALES, Benchmark, Report
+
+__all__ = ["NAMES", "SCALES", "load", "run"]
+
+_MODULES = {
+    "regions-local": "penstock.bench.regions_local",
+    "taxi-local": "penstock.bench.taxi_local",
+    "keyed-local": "penstock.bench.keyed_local",
+}
+NAMES = tuple(_MODULES)
+
+
+def load(name: str) -> Benchmark:
+    """The benchmark of this name, one of `NAMES`."""
+    found: Benchmark = import_module(_MODULES[name]).BENCHMARK
+    return found
+
+
+def run(name: str, scale: str = "small", repeats: int = 5) -> Report:
+    """Measure the benchmark of this name, one of `NAMES`, at one of `SCALES`."""
+    return load(name).run(scale, repeats)

@@ -1,0 +1,87 @@
+"""The commands. Each imports what it needs when it is called, so that the others start fast."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from penstock import __version__
+from penstock.errors import PenstockError
+
+APP_NAMES = ("region-sum", "taxi")
+BENCH_NAMES = ("regions-local", "taxi-local", "keyed-local")
+
+
+class Commands(click.Group):
+    """A group in which an error of Penstock's own is one message and the exit code 1."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except PenstockError as error:
+            if context.params["traceback"]:
+                raise
+            raise click.ClickException(str(error)) from None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="penstock")
+@click.option("--traceback", is_flag=True, help="Show where an error came from.")
+def commands(traceback: bool) -> None:
+    """Irregular, stateful streams with precise control."""
+
+
+@commands.command()
+@click.option("--lines", default=4000, show_default=True, type=click.IntRange(min=100), help="How many lines to make.")
+@click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the picture (SVG).")
+def demo(lines: int, picture: Path | None) -> None:
+    """See Penstock at work, in a few seconds."""
+    from penstock.cli.demo import show
+
+    show(lines, picture)
+
+
+@commands.command()
+def apps() -> None:
+    """List the applications."""
+    from penstock.cli.apps import show
+
+    show()
+
+
+@commands.command()
+@click.argument("app", type=click.Choice(APP_NAMES))
+@click.option("--input", "path", type=click.Path(path_type=Path), help="A file or folder of data; else some is made.")
+@click.option("--size", type=click.IntRange(min=0), help="How much data to make: elements or lines.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="What to make it from.")
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A Parquet file for the result.")
+def run(app: str, path: Path | None, size: int | None, seed: int, output: Path | None) -> None:
+    """Run an application on given data, or on data made for it."""
+    from penstock.cli.apps import run
+
+    if path is not None and size is not None:
+        raise click.UsageError("--size is for data that is made; leave it out with --input")
+    run(app, path, size, seed, output)
+
+
+@commands.command()
+@click.argument("name", type=click.Choice(BENCH_NAMES))
+@click.option(
+    "--scale", default="small", show_default=True, type=click.Choice(("tiny", "small", "full")), metavar="[small|full]"
+)
+@click.option(
+    "--repeats", default=5, show_default=True, type=click.IntRange(min=1), help="Runs of each; the best counts."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
+def bench(name: str, scale: str, repeats: int, as_json: bool) -> None:
+    """Measure Penstock and its peers on the same data, on one core."""
+    from penstock.cli.bench import show
+
+    show(name, scale, repeats, as_json)
+
+
+def main() -> None:
+    """The entry point of the command `penstock`."""
+    commands()

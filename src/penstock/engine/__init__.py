@@ -1,0 +1,1 @@
+"""The engine: runs the plan of a graph on data, in this process."""

@@ -1,0 +1,107 @@
+"""Arrow columns as the NumPy arrays that loops read, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from penstock.graph import types
+
+
+def arrays_of(array: pa.Array, is_wide: bool = False) -> list[np.ndarray]:
+    """The arrays of a column without nulls: offsets from the outside in, then elements. Read-only, mostly not copied."""
+    t = array.type
+    if types.is_scalar(t):
+        return [_fixed(_scalars(array, is_wide))]
+    if types.is_text(t):
+        return [_fixed(part) for part in _text(array)]
+    if types.is_array(t):
+        return arrays_of(array.flatten(), is_wide)
+    offsets = array.offsets.to_numpy() if len(array) else np.zeros(1, _offset_dtype(t))
+    return [_fixed(offsets), *arrays_of(array.values, is_wide)]
+
+
+def _fixed(array: np.ndarray) -> np.ndarray:
+    array = np.ascontiguousarray(array)
+    array.flags.writeable = False
+    return array
+
+
+def _offset_dtype(t: pa.DataType) -> str:
+    return "i8" if pt.is_large_list(t) or pt.is_large_string(t) or pt.is_large_binary(t) else "i4"
+
+
+def _scalars(array: pa.Array, is_wide: bool) -> np.ndarray:
+    t = array.type
+    if types.is_time(t):
+        array = array.view(pa.int32() if t.bit_width == 32 else pa.int64())
+    held: np.ndarray = array.to_numpy(zero_copy_only=False)
+    if pt.is_uint64(t):
+        return held.view(np.int64)
+    return held.astype(np.float64) if is_wide else held
+
+
+def _text(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    dtype = np.dtype(_offset_dtype(array.type))
+    _, offsets, data = array.buffers()
+    if len(array) == 0 or offsets is None:
+        return np.zeros(1, dtype), np.empty(0, np.uint8)
+    held = np.frombuffer(offsets, dtype, len(array) + 1, array.offset * dtype.itemsize)
+    return held, np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+
+
+def elements_of(array: pa.Array) -> pa.Array:
+    """The elements of a list column under all of its offsets, as `arrays_of` sees them."""
+    return array.flatten() if types.is_array(array.type) else array.values
+
+
+def scalars_to_arrow(values: np.ndarray, t: pa.DataType) -> pa.Array:
+    """Stored scalars as a column, without copying."""
+    if pt.is_boolean(t):
+        return pa.array(values)
+    return pa.Array.from_buffers(t, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+
+
+def lists_to_arrow(offsets: np.ndarray, elements: Any, t: pa.DataType) -> pa.Array:
+    """Offsets and elements (an array, or a column) as a column of texts or lists with 64-bit offsets."""
+    held = pa.py_buffer(np.ascontiguousarray(offsets, np.int64))
+    if types.is_text(t):
+        large = pa.large_string() if types.is_string(t) else pa.large_binary()
+        return pa.Array.from_buffers(large, len(offsets) - 1, [None, held, pa.py_buffer(elements)])
+    if not isinstance(elements, pa.Array):
+        elements = scalars_to_arrow(elements, t.value_type)
+    return pa.LargeListArray.from_arrays(pa.Array.from_buffers(pa.int64(), len(offsets), [None, held]), elements)
+
+
+# Nulls
+
+
+def null_rows(array: pa.Array) -> np.ndarray | None:
+    """Which rows are null or hold a null at any depth; None where none does."""
+    found = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    if types.is_list(array.type) or types.is_array(array.type):
+        inner = null_rows(array.flatten())
+        if inner is not None:
+            lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+            rows = np.zeros(len(array), bool)
+            rows[np.repeat(np.arange(len(array)), lengths)[inner]] = True
+            found = rows if found is None else found | rows
+    return found
+
+
+def beyond_int64(array: pa.Array) -> int | None:
+    """The first row whose unsigned value, or an element of it, does not fit a signed 64-bit integer."""
+    t = array.type
+    if pt.is_uint64(t):
+        (rows,) = np.nonzero(array.to_numpy(zero_copy_only=False) > np.uint64(types.INT64_MAX))
+        return int(rows[0]) if len(rows) else None
+    if types.is_list(t) or types.is_array(t):
+        inner = beyond_int64(array.flatten())
+        if inner is not None:
+            ends = np.cumsum(pc.list_value_length(array).to_numpy(zero_copy_only=False))
+            return int(np.searchsorted(ends, inner, side="right"))
+    return None

@@ -1,0 +1,66 @@
+"""What a loop takes at a time: items as columns, with the regions and signals that lie among them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.graph.record import Signal
+from penstock.plan.sink import SIGNAL
+
+
+@dataclass
+class Ensemble:
+    """Items in order, and the marks between them.
+
+    Invariant: marks go up in `places`; a mark at place p stands before item p. A mark's kind and reference are those of
+    `plan.sink`: a region at a depth opens with a row of `parents[depth]` as its parent, or closes; a signal has its
+    number and its row in `signals`. `initial` are the parents' rows of regions that are open from before, -1 for none.
+    """
+
+    count: int
+    columns: dict[str, pa.Array]
+    index: np.ndarray
+    parents: list[dict[str, pa.Array]] = field(default_factory=list)
+    initial: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    kinds: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    places: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    references: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    signals: list[np.ndarray] = field(default_factory=list)
+    is_first: bool = False
+    is_last: bool = False
+
+    def index_at(self, row: int) -> int:
+        """The index in the source of the item at a row; behind the last, of the one that would follow."""
+        return int(self.index[min(row, self.count)])
+
+    def parent_rows(self, depth: int) -> np.ndarray:
+        """For each item the row of its parent at a depth."""
+        opened = self.kinds == 2 * depth
+        starts = np.concatenate(([0], self.places[opened], [self.count]))
+        rows = np.concatenate((self.initial[depth : depth + 1], self.references[opened]))
+        return np.repeat(rows, np.diff(starts))
+
+
+def signal_arrays(types: Sequence[type[Signal]]) -> list[np.ndarray]:
+    return [np.zeros(0, signal.layout.dtype) for signal in types]
+
+
+def place_signals(ensemble: Ensemble, placed: Sequence[tuple[int, Signal]], types: Sequence[type[Signal]]) -> None:
+    """Set the marks of an ensemble from the source: signals, each before the item at a place."""
+    rows: list[list[np.ndarray]] = [[] for _ in types]
+    kinds, references = [], []
+    for _, signal in placed:
+        number = list(types).index(type(signal))
+        kinds.append(SIGNAL + number)
+        references.append(len(rows[number]))
+        rows[number].append(signal.row())
+    ensemble.kinds = np.array(kinds, np.int64)
+    ensemble.references = np.array(references, np.int64)
+    ensemble.places = np.array([place for place, _ in placed], np.int64)
+    ensemble.signals = [
+        np.concatenate(found) if found else empty for found, empty in zip(rows, signal_arrays(types), strict=True)
+    ]

@@ -1,0 +1,124 @@
+"""From the source into ensembles: nulls dropped, filled or refused, signals from outside put at their places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.engine.columns import beyond_int64, null_rows
+from penstock.engine.ensemble import Ensemble, place_signals
+from penstock.errors import DataError
+from penstock.graph import nodes as n
+from penstock.graph import types
+from penstock.graph.record import Signal
+from penstock.graph.source import fill_plain, from_plain, null_error, to_plain
+from penstock.graph.tree import At
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of the source: where it begins, the signals placed in it, and whether it is the first or the last."""
+
+    rows: pa.RecordBatch
+    base: int
+    control: tuple[At, ...]
+    is_first: bool
+    is_last: bool
+
+
+def batches(source: n.Source, control: Sequence[At], at_most: int) -> Iterator[Batch]:
+    """The batches of a source with their signals; one empty batch where there are no items."""
+    fields = source.items.fields
+    nothing = pa.RecordBatch.from_arrays([pa.array([], t) for t in fields.values()], names=list(fields))
+    waiting, left, base, is_first = None, list(control), 0, True
+    for rows in source.items.batches(at_most):
+        if waiting is not None:
+            yield Batch(waiting, base, _taken(left, base + waiting.num_rows), is_first, is_last=False)
+            base, is_first = base + waiting.num_rows, False
+        waiting = rows
+    waiting = nothing if waiting is None else waiting
+    taken = _taken(left, base + waiting.num_rows + 1)
+    # A signal whose place is never reached is an error, but only once everything before it has been read.
+    yield Batch(waiting, base, (*taken, *left), is_first, is_last=not left)
+
+
+def _taken(left: list[At], before: int) -> tuple[At, ...]:
+    taken = tuple(given for given in left if given.index < before)
+    del left[: len(taken)]
+    return taken
+
+
+def ensemble_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]) -> Ensemble:
+    """A batch as it enters the graph behind a source, or behind the nodes that clean it."""
+    index = np.arange(batch.base, batch.base + batch.rows.num_rows + 1)
+    rows, kept = batch.rows, np.ones(batch.rows.num_rows, bool)
+    for node in _cleaning(entry):
+        if isinstance(node, n.FillNull):
+            rows = _filled(rows, node)
+        else:
+            kept &= ~_nulls(rows, node.names)
+    if not kept.all():
+        rows = rows.filter(pa.array(kept))
+    _refuse(entry.source, rows, index[:-1][kept])
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    before = np.concatenate(([0], np.cumsum(kept)))
+    ensemble = Ensemble(rows.num_rows, columns, np.append(index[:-1][kept], index[-1]))
+    ensemble.is_first, ensemble.is_last = batch.is_first, batch.is_last
+    reached = [given for given in batch.control if given.index <= index[-1]]
+    place_signals(ensemble, [(int(before[given.index - batch.base]), given.signal) for given in reached], signals)
+    return ensemble
+
+
+def _cleaning(entry: n.GraphNode) -> list[n.DropNulls | n.FillNull]:
+    found: list[n.DropNulls | n.FillNull] = []
+    while isinstance(entry, (n.DropNulls, n.FillNull)):
+        found.append(entry)
+        entry = entry.before
+    return found[::-1]
+
+
+def _nulls(rows: pa.RecordBatch, names: Sequence[str]) -> np.ndarray:
+    found = np.zeros(rows.num_rows, bool)
+    for name in names:
+        here = null_rows(rows.column(name))
+        if here is not None:
+            found |= here
+    return found
+
+
+def _filled(rows: pa.RecordBatch, node: n.FillNull) -> pa.RecordBatch:
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    for name, value in node.values.items():
+        column = columns[name]
+        if null_rows(column) is None:
+            continue
+        if types.is_list(column.type) or types.is_array(column.type):
+            plain = [fill_plain(row, value, column.type) for row in to_plain(column)]
+            columns[name] = from_plain(plain, column.type)
+        else:
+            columns[name] = pc.fill_null(column, pa.scalar(value, column.type))
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+
+
+def _refuse(source: n.Source, rows: pa.RecordBatch, index: np.ndarray) -> None:
+    """Raise for the first item with a null, or with an unsigned integer that no signed one holds."""
+    found = []
+    for at, (name, column) in enumerate(zip(rows.schema.names, rows.columns, strict=True)):
+        here = null_rows(column)
+        if here is not None:
+            row = int(np.argmax(here))
+            found.append((row, at, name, bool(column[row].is_valid)))
+    if found:
+        row, _, name, is_element = min(found)
+        raise null_error(source.label, name, int(index[row]), is_element)
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        beyond = beyond_int64(column)
+        if beyond is not None:
+            raise DataError(
+                f"{source.label}: an integer must fit 64 bits with a sign; {name!r} does not in item {index[beyond]}; "
+                f"convert the column to float64 or to a string before"
+            )

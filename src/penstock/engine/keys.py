@@ -1,0 +1,109 @@
+"""Numbers for the keys of whole columns, remembered from batch to batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.columns import arrays_of
+from penstock.graph import types
+from penstock.kernels import keyed
+
+_SMALL = 1 << 16
+"""Integers from 0 up to this have a direct table."""
+
+
+class IntegerIndex:
+    """Integers to numbers. Invariant: `keys[:count]` are all different, and the table is at most half full."""
+
+    def __init__(self, direct: int = _SMALL) -> None:
+        self.direct = np.full(direct, -1, np.int64)
+        self.table = np.full(64, -1, np.int64)
+        self.keys = np.empty(32, np.int64)
+        self.count = 0
+
+    def number(self, values: np.ndarray) -> np.ndarray:
+        slots, at = np.empty(len(values), np.int64), 0
+        while at < len(values):
+            at, self.count = keyed.number_integers(
+                values, at, slots, self.direct, self.table, self.keys, self.count
+            )
+            if at < len(values):
+                self._grow()
+        return slots
+
+    def _grow(self) -> None:
+        self.keys = np.concatenate((self.keys, np.empty_like(self.keys)))
+        self.table = np.full(2 * len(self.table), -1, np.int64)
+        keyed.rebuild_integers(self.table, self.keys, self.count)
+
+
+class TextIndex:
+    """Strings and bytes to numbers, in the same way."""
+
+    def __init__(self) -> None:
+        self.table = np.full(64, -1, np.int64)
+        self.hashes = np.empty(32, np.uint64)
+        self.offsets = np.zeros(33, np.int64)
+        self.data = np.empty(1024, np.uint8)
+        self.count = 0
+
+    def number(self, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
+        slots, at = np.empty(len(offsets) - 1, np.int64), 0
+        while at < len(slots):
+            at, self.count = keyed.number_texts(
+                offsets, data, at, slots, self.table, self.hashes, self.offsets, self.data, self.count
+            )
+            if at < len(slots):
+                self._grow(int(offsets[at + 1] - offsets[at]))
+        return slots
+
+    def _grow(self, needed: int) -> None:
+        """Make room for more keys, or for more bytes, whichever was short."""
+        if self.offsets[self.count] + needed > len(self.data):
+            grown = np.empty(2 * len(self.data) + needed, np.uint8)
+            grown[: len(self.data)] = self.data
+            self.data = grown
+        if self.count == len(self.hashes):
+            self.hashes = np.concatenate((self.hashes, np.empty_like(self.hashes)))
+            self.offsets = np.concatenate((self.offsets, np.zeros(len(self.offsets), np.int64)))
+            self.table = np.full(2 * len(self.table), -1, np.int64)
+            keyed.rebuild_texts(self.table, self.hashes, self.count)
+
+
+class KeyIndex:
+    """The numbers of one `key_by`: of one field, or of several, whose numbers are numbered again in pairs."""
+
+    def __init__(self, key_types: Sequence[pa.DataType]) -> None:
+        self.parts: list[IntegerIndex | TextIndex] = [
+            TextIndex() if types.is_text(t) else IntegerIndex(0 if types.is_float(t) else _SMALL) for t in key_types
+        ]
+        self.pairs = [IntegerIndex(0) for _ in key_types[1:]]
+
+    @property
+    def count(self) -> int:
+        """How many numbers have been given."""
+        return (self.pairs or self.parts)[-1].count
+
+    def number(self, columns: Sequence[pa.Array]) -> np.ndarray:
+        """The key's number for each row, -1 where a field is NaN."""
+        bad = np.zeros(len(columns[0]), bool)
+        codes = []
+        for part, column in zip(self.parts, columns, strict=True):
+            arrays = arrays_of(column)
+            if isinstance(part, TextIndex):
+                codes.append(part.number(*arrays))
+                continue
+            values = arrays[0]
+            if values.dtype.kind == "f":
+                bad |= np.isnan(values)
+                values = (values.astype(np.float64) + 0.0).view(np.int64)  # -0.0 is the same key as 0.0
+            codes.append(part.number(values.astype(np.int64, copy=False)))
+        numbers = codes[0]
+        for pair, code in zip(self.pairs, codes[1:], strict=True):
+            numbers = pair.number((numbers << 32) | code)
+        if bad.any():
+            numbers = np.where(bad, -1, numbers)
+        return numbers

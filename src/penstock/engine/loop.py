@@ -1,0 +1,393 @@
+"""A loop that runs: its arrays, what it remembers between calls, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.columns import arrays_of, elements_of, scalars_to_arrow
+from penstock.engine.ensemble import Ensemble
+from penstock.engine.heap import HeldHeap
+from penstock.engine.interpret import interpreted, plain
+from penstock.engine.keys import KeyIndex
+from penstock.engine.state import States
+from penstock.errors import DataError, FunctionError, InternalError, PenstockError
+from penstock.graph import faults, types
+from penstock.graph import nodes as n
+from penstock.graph.record import Record, Signal
+from penstock.graph.source import to_plain
+from penstock.graph.tree import Delivery
+from penstock.kernels import compile as compiler
+from penstock.kernels import support
+from penstock.kernels.fingerprint import fingerprint
+from penstock.plan.code import Buffer, Column
+from penstock.plan.loop import Code, Keys
+from penstock.plan.sink import OutColumn, Outlet, Sink
+
+ROOM = 1 << 18
+"""How many rows a sink holds before the loop hands them out."""
+
+
+@dataclass
+class Memory:
+    """What all loops of a run share: the numbers of keys, and the records of stateful nodes."""
+
+    keys: dict[n.KeyBy, KeyIndex] = field(default_factory=dict)
+    states: dict[n.Stateful, States] = field(default_factory=dict)
+
+    def index(self, node: n.KeyBy) -> KeyIndex:
+        if node not in self.keys:
+            self.keys[node] = KeyIndex([node.given.scope[name] for name in node.names])
+        return self.keys[node]
+
+    def of(self, node: n.Stateful) -> States:
+        assert node.state is not None
+        return self.states.setdefault(node, States(node.state))
+
+
+@dataclass
+class Output:
+    """What one call of a loop gave: an ensemble for each cut, a batch of columns for each result."""
+
+    ensembles: list[tuple[n.GraphNode, Ensemble]] = field(default_factory=list)
+    batches: list[tuple[n.GraphNode, pa.RecordBatch]] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+
+
+class RunningLoop:
+    """One segment's loop with its arrays. `feed` takes an ensemble and gives outputs in order."""
+
+    def __init__(self, code: Code, memory: Memory, signals: tuple[type[Signal], ...], *, compile: bool) -> None:
+        self.code, self.memory, self.signals = code, memory, signals
+        assert code.segment is not None
+        self.is_compiled = compile and not code.segment.is_interpreted
+        self.kernel = self._kernel()
+        self.room = {buffer.name: ROOM for buffer in code.buffers}
+        self.integers, self.floats = np.zeros(len(code.integers), np.int64), np.zeros(len(code.floats))
+        self.records = {name: (record.layout.new(), record.layout.new()) for name, record in code.records.items()}
+        self.emitted = {name: signal.layout.new() for name, signal in code.emitted.items()}
+        held: dict[str, HeldHeap] = {}
+        for heap in code.heaps:
+            held[heap.name] = HeldHeap(heap, held[heap.refers.name] if heap.refers else None)
+        self.heaps = held
+        self.arrays: dict[str, np.ndarray] = {}
+        self.where = np.zeros(2, np.int64)
+
+    def _kernel(self) -> Any:
+        """The generated source, compiled or as plain Python, with the functions that it calls."""
+        code = self.code
+        literals = {f"literal{at}": _literal(value, t) for at, (value, t) in enumerate(code.literals)}
+        if not self.is_compiled:
+            functions = {f"f{at}": interpreted(function) for at, function in enumerate(code.functions)}
+            return compiler.interpret(code.source, support.PLAIN | functions | literals | {"plain": plain})
+        functions = {f"f{at}": compiler.jit(function.call) for at, function in enumerate(code.functions)}
+        identity = fingerprint([function.call for function in code.functions], list(literals.values()))
+        return compiler.load(code.source, _scope() | functions | literals, identity)
+
+    def feed(self, ensemble: Ensemble) -> Iterator[Output]:
+        """Run over an ensemble; the loop returns early where room is short, and goes on after it was emptied."""
+        self._number_keys(ensemble)
+        inputs = self._inputs(ensemble)
+        row, mark, first, initial = 0, 0, ensemble.is_first, ensemble.initial
+        while True:
+            given = self._arguments(ensemble, inputs, first, row, mark, initial)
+            try:
+                after, mark_after, progress, *heaps = self.kernel(*given)
+            except Exception as error:
+                raise self._explained(error, ensemble) from error
+            self._take_heaps(heaps)
+            output = self._output(ensemble, inputs, row, after)
+            self._forget()
+            self._enlarge()
+            if progress == 3:
+                self._finish(output, ensemble)
+                yield output
+                return
+            yield output
+            initial = self._parents_at(ensemble, mark_after)
+            row, mark, first = int(after), int(mark_after), first and progress == 0
+
+    # Into the loop
+
+    def _number_keys(self, ensemble: Ensemble) -> None:
+        """Find the numbers of all keys in the ensemble, so that there is a record for each before the loop runs."""
+        self.slots = {name: self._slots(keys, ensemble) for name, keys in self.code.keys.items()}
+        for node in self.code.states.values():
+            if node.given.key is not None:
+                self.memory.of(node).reserve(self.memory.index(node.given.key).count)
+
+    def _slots(self, keys: Keys, ensemble: Ensemble) -> np.ndarray:
+        columns = []
+        for given in keys.inputs:
+            if given.level is None:
+                columns.append(ensemble.columns[given.field])
+            elif given.level == keys.level:
+                columns.append(ensemble.parents[given.level][given.field])
+            else:
+                columns.append(_expanded(ensemble, given.level, keys.level)(given.field))
+        return self.memory.index(keys.node).number(columns)
+
+    def _inputs(self, ensemble: Ensemble) -> dict[str, pa.Array]:
+        """The Arrow columns by the prefix that the loop knows them by."""
+        found = {}
+        for given in self.code.inputs:
+            table = ensemble.columns if given.level is None else ensemble.parents[given.level]
+            found[given.column.prefix] = table[given.field]
+        return found
+
+    def _arguments(
+        self, ensemble: Ensemble, inputs: dict[str, pa.Array], first: bool, row: int, mark: int, initial: np.ndarray
+    ) -> list[Any]:
+        code = self.code
+        self.room_array = np.array([self.room[b.name] for b in code.buffers], np.int64)
+        self.needed, self.used = np.zeros(len(code.buffers), np.int64), np.zeros(len(code.buffers), np.int64)
+        arguments: list[Any] = [ensemble.count, first, ensemble.is_last, row, mark]
+        arguments += [ensemble.kinds, ensemble.places, ensemble.references, ensemble.index, initial]
+        arguments += [self.where, self.integers, self.floats, self.room_array, self.needed, self.used]
+        for given in code.inputs:
+            column = inputs[given.column.prefix]
+            arguments += [column] if given.is_plain else arrays_of(column, given.is_wide)
+        arguments += [self.slots[name] for name in code.keys]
+        for node in code.states.values():
+            states = self.memory.of(node)
+            arguments += [states.records, states.fresh]
+        for pair in self.records.values():
+            arguments += pair
+        arguments += [ensemble.signals[number] for number in code.signals_in.values()]
+        arguments += list(self.emitted.values())
+        for heap in self.heaps.values():
+            arguments += [heap.offsets, heap.elements]
+        for name, dtype in self._sink_arrays():
+            arguments.append(self._array(name, dtype))
+        return arguments
+
+    def _sink_arrays(self) -> Iterator[tuple[tuple[str, str], Any]]:
+        """The arrays that the loop writes, in the order of its arguments: (buffer, array) and the element type."""
+        for sink in self.code.sinks:
+            for outlet in [sink.items, *sink.parents]:
+                for column in outlet.columns:
+                    if column.array is not None:
+                        yield (outlet.buffer.name, column.array), _stored(column)
+            if sink.marks is not None:
+                for part in ("kind", "at", "ref"):
+                    yield (sink.marks.name, f"{sink.marks.name}_{part}"), np.dtype("i8")
+            for number, buffer in sink.signals.items():
+                yield (buffer.name, buffer.name), self.signals[number].layout.dtype
+        if self.code.log is not None:
+            yield ("log", "log"), (np.dtype("i8"), 3)
+            for number, signal in enumerate(self.signals):
+                yield ("log", f"log_{number}"), signal.layout.dtype
+
+    def _array(self, name: tuple[str, str], dtype: Any) -> np.ndarray:
+        buffer, array = name
+        held = self.arrays.get(array)
+        if held is None or len(held) < self.room[buffer]:
+            dtype, *width = dtype if isinstance(dtype, tuple) else (dtype,)
+            held = self.arrays[array] = np.empty((self.room[buffer], *width), dtype)
+        return held
+
+    # Out of the loop
+
+    def _take_heaps(self, arrays: list[np.ndarray]) -> None:
+        for at, (name, heap) in enumerate(self.heaps.items()):
+            heap.offsets, heap.elements = arrays[2 * at], arrays[2 * at + 1]
+            heap.count = int(self._integer(f"{name}_n"))
+            heap.used = int(self._integer(f"{name}_u")) if heap.heap.is_collected else int(heap.offsets[heap.count])
+
+    def _integer(self, name: str) -> np.int64:
+        return self.integers[self.code.integers.index(name)]  # type: ignore[no-any-return]
+
+    def _forget(self) -> None:
+        """Empty the heaps but for what is carried over, and number that anew."""
+        for name, heap in self.heaps.items():
+            if heap.heap.is_collected:
+                heap.tail_kept = heap.tail()
+        for name, heap in self.heaps.items():
+            if heap.heap.is_collected:
+                continue
+            names = heap.heap.refs
+            indices = [int(self._integer(ref)) for ref in names]
+            indices = [index if index < heap.count else 0 for index in indices] if heap.count else []
+            users = [h for h in self.heaps.values() if h.refers is heap]
+            tails = [user.tail_kept for user in users]
+            kept = np.concatenate([np.array(indices, np.int64), *tails])
+            heap.keep(kept)
+            for at, ref in enumerate(names if indices else ()):
+                self.integers[self.code.integers.index(ref)] = at
+            start = len(indices)
+            for user, tail in zip(users, tails, strict=True):
+                user.tail_kept = np.arange(start, start + len(tail))
+                start += len(tail)
+            self.integers[self.code.integers.index(f"{name}_n")] = heap.count
+        for name, heap in self.heaps.items():
+            if heap.heap.is_collected:
+                heap.restart(heap.tail_kept)
+                self.integers[self.code.integers.index(f"{name}_n")] = 0
+                self.integers[self.code.integers.index(f"{name}_u")] = heap.used
+
+    def _enlarge(self) -> None:
+        for at, buffer in enumerate(self.code.buffers):
+            if self.needed[at] > self.room[buffer.name]:
+                self.room[buffer.name] = max(int(self.needed[at]), 2 * self.room[buffer.name])
+
+    def _output(self, ensemble: Ensemble, inputs: dict[str, pa.Array], start: int, stop: int) -> Output:
+        output = Output()
+        columns = _Columns(inputs, self.heaps)
+        for sink in self.code.sinks:
+            items = self._rows(sink.items, columns, start, stop)
+            if sink.is_cut:
+                output.ensembles.append((sink.node, self._ensemble(sink, items, columns, ensemble, stop)))
+            else:
+                output.batches.append((sink.node, pa.RecordBatch.from_arrays(list(items.values()), names=list(items))))
+        if self.code.log is not None:
+            output.deliveries = self._deliveries()
+        return output
+
+    def _count(self, buffer: Buffer) -> int:
+        return int(self.used[self.code.buffers.index(buffer)])
+
+    def _rows(self, outlet: Outlet, columns: _Columns, start: int, stop: int) -> dict[str, pa.Array]:
+        count, rows = self._count(outlet.buffer), {}
+        for column in outlet.columns:
+            if column.array is None:
+                assert column.origin is not None
+                rows[column.field] = columns.of(column.origin).slice(start, stop - start)
+            elif column.origin is None:
+                rows[column.field] = scalars_to_arrow(self._handed(column.array, count), column.type)
+            else:
+                indices = pa.array(self.arrays[column.array][:count])
+                rows[column.field] = columns.of(column.origin).take(indices).cast(column.type)
+        return rows
+
+    def _handed(self, name: str, count: int) -> np.ndarray:
+        """What was written to an array, to keep: the array itself where it is mostly full, else a copy."""
+        held = self.arrays[name]
+        if 2 * count < len(held):
+            return held[:count].copy()
+        del self.arrays[name]
+        return held[:count]
+
+    def _ensemble(
+        self, sink: Sink, items: dict[str, pa.Array], columns: _Columns, ensemble: Ensemble, stop: int
+    ) -> Ensemble:
+        assert sink.marks is not None
+        count, marks = self._count(sink.items.buffer), self._count(sink.marks)
+        kinds, places, references = (self.arrays[f"{sink.marks.name}_{part}"][:marks].copy() for part in ("kind", "at", "ref"))
+        index = items.pop("#index").to_numpy() if "#index" in items else np.empty(0, np.int64)
+        made = Ensemble(count, items, np.append(index, ensemble.index[stop]))
+        made.kinds, made.places, made.references = kinds, places, references
+        made.parents = [self._rows(outlet, columns, 0, 0) for outlet in sink.parents]
+        made.signals = [self.arrays[buffer.name][: self._count(buffer)].copy() for buffer in sink.signals.values()]
+        made.initial = np.array([self._initial(outlet, depth, made) for depth, outlet in enumerate(sink.parents)], np.int64)
+        return made
+
+    def _initial(self, outlet: Outlet, depth: int, made: Ensemble) -> int:
+        """Row 0 where the region was open from before: then one row more was written than regions were opened."""
+        opened = int(np.sum(made.kinds == 2 * depth))
+        return 0 if self._count(outlet.buffer) > opened else -1
+
+    def _parents_at(self, ensemble: Ensemble, mark: int) -> np.ndarray:
+        """The rows of the parents that are open before a mark."""
+        rows = ensemble.initial.copy()
+        for kind, reference in zip(ensemble.kinds[:mark], ensemble.references[:mark], strict=True):
+            if kind < 2 * len(rows):
+                rows[kind // 2] = reference if kind % 2 == 0 else -1
+        return rows
+
+    def _finish(self, output: Output, ensemble: Ensemble) -> None:
+        for _, made in output.ensembles:
+            made.is_last = ensemble.is_last
+
+    def _deliveries(self) -> list[Delivery]:
+        assert self.code.log is not None
+        found = []
+        for at in range(self._count(self.code.log)):
+            node, place, number = (int(value) for value in self.arrays["log"][at])
+            found.append(Delivery(node, place, _signal(self.signals[number], self.arrays[f"log_{number}"][at])))
+        return found
+
+    # When something is wrong
+
+    def _explained(self, error: Exception, ensemble: Ensemble) -> PenstockError:
+        """What a loop raised, as an error that names the node, the function and the item."""
+        number, row = int(self.where[0]), int(self.where[1])
+        index = ensemble.index_at(row)
+        if isinstance(error, support.Fault):
+            fault = self.code.faults[-number - 1]
+            return _FAULTS[fault.kind](fault.node, fault.what, index)
+        if isinstance(error, (PenstockError, MemoryError)) or not 0 <= number < len(self.code.functions):
+            return InternalError(f"a loop failed with {type(error).__name__}: {error}")
+        item = {name: to_plain(column.slice(row, 1))[0] for name, column in ensemble.columns.items() if row < ensemble.count}
+        return faults.function_error(self.code.functions[number], error, index, item)
+
+
+_FAULTS: dict[str, Any] = {
+    "too_many": lambda node, what, index: faults.too_many(node, index),
+    "nan_key": faults.nan_key,
+    "unequal_lengths": lambda node, what, index: faults.unequal_lengths(node, index),
+    "empty_region": faults.empty_region,
+    "sum_overflow": faults.sum_overflow,
+    "array_size": lambda node, what, index: FunctionError(
+        f"{node.label}: the result must hold {what} elements; it does not on item {index}"
+    ),
+    "bad_utf8": lambda node, what, index: FunctionError(
+        f"{node.label}: a result declared as a string must be valid UTF-8; it is not on item {index}; declare bytes"
+    ),
+}
+
+
+class _Columns:
+    """The columns that a loop's indices point into."""
+
+    def __init__(self, inputs: dict[str, pa.Array], heaps: dict[str, HeldHeap]) -> None:
+        self.inputs, self.heaps = inputs, heaps
+        self.made: dict[str, pa.Array] = {}
+
+    def of(self, column: Column) -> pa.Array:
+        name = column.prefix
+        if name not in self.made:
+            if name in self.inputs:
+                self.made[name] = self.inputs[name]
+            elif name in self.heaps:
+                self.made[name] = self.heaps[name].column()
+            else:
+                self.made[name] = elements_of(self.of(Column(name[:-2], pa.null(), column.is_heap)))
+        return self.made[name]
+
+
+def _stored(column: OutColumn) -> np.dtype:
+    return np.dtype("i8") if column.origin is not None else types.storage(column.type)
+
+
+def _signal(kind: type[Signal], row: np.void) -> Signal:
+    return kind(**{name: row[name] for name in kind.layout.initial})
+
+
+def _literal(value: Any, t: pa.DataType) -> np.ndarray:
+    if types.is_text(t):
+        return np.frombuffer(value.encode() if isinstance(value, str) else value, np.uint8)
+    return np.array(value, types.storage(t.value_type))
+
+
+def _expanded(ensemble: Ensemble, depth: int, level: int | None) -> Any:
+    """The columns of the parents at a depth, repeated for what lies at a deeper level."""
+    if level is not None:
+        raise DataError("a key of fields of several parents must be made of fields of the item; map them to the item first")
+    rows = pa.array(ensemble.parent_rows(depth))
+    return lambda name: ensemble.parents[depth][name].take(rows)
+
+
+_compiled_scope: dict[str, Any] = {}
+
+
+def _scope() -> dict[str, Any]:
+    if not _compiled_scope:
+        _compiled_scope.update(support.compiled())
+    return dict(_compiled_scope)
+
+
+__all__ = ["Memory", "Output", "Record", "RunningLoop"]

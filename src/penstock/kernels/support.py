@@ -1,0 +1,118 @@
+"""What generated loops call: conversions, heaps of values of varying length, comparisons. All as plain Python too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+from penstock.kernels.record import by_reference
+
+
+class Fault(Exception):
+    """Raised by a loop that found something wrong; which, and at which row, stands in its array `w`."""
+
+
+def grown(array: Any, used: int, needed: int) -> Any:
+    """A larger copy of an array of which `used` elements count."""
+    larger = np.empty(max(needed, 2 * len(array)), array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
+def put(offsets: Any, elements: Any, count: int, value: Any) -> Any:
+    """Append a value to a heap of `count`; the arrays come back, larger where they had to grow."""
+    used = offsets[count]
+    if used + len(value) > len(elements):
+        elements = grown(elements, used, used + len(value))
+    if count + 2 > len(offsets):
+        offsets = grown(offsets, count + 1, count + 2)
+    for at in range(len(value)):
+        elements[used + at] = value[at]
+    offsets[count + 1] = used + len(value)
+    return offsets, elements
+
+
+def ended(offsets: Any, count: int, used: int) -> Any:
+    """Close the value that was collected at the end of a heap."""
+    if count + 2 > len(offsets):
+        offsets = grown(offsets, count + 1, count + 2)
+    offsets[count + 1] = used
+    return offsets
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two arrays hold the same elements."""
+    if len(a) != len(b):
+        return False
+    for at in range(len(a)):  # noqa: SIM110 - a loop, for Numba
+        if a[at] != b[at]:
+            return False
+    return True
+
+
+def is_utf8(text: Any) -> bool:
+    """Whether bytes are valid UTF-8: no stray or missing continuation, no overlong form, no surrogate."""
+    at, end = 0, len(text)
+    while at < end:
+        lead = int(text[at])
+        at += 1
+        if lead < 0x80:
+            continue
+        low, high = 0x80, 0xBF
+        if 0xC2 <= lead <= 0xDF:
+            more = 1
+        elif 0xE0 <= lead <= 0xEF:
+            more = 2
+            low = 0xA0 if lead == 0xE0 else 0x80
+            high = 0x9F if lead == 0xED else 0xBF
+        elif 0xF0 <= lead <= 0xF4:
+            more = 3
+            low = 0x90 if lead == 0xF0 else 0x80
+            high = 0x8F if lead == 0xF4 else 0xBF
+        else:
+            return False
+        if at + more > end:
+            return False
+        for step in range(more):
+            byte = int(text[at + step])
+            if byte < low or byte > high:
+                return False
+            low, high = 0x80, 0xBF
+        at += more
+    return True
+
+
+def _as_int(value: Any) -> Any:
+    return np.int64(value)
+
+
+def _as_float(value: Any) -> Any:
+    return np.float64(value)
+
+
+def _as_bool(value: Any) -> Any:
+    return value != 0
+
+
+_CONSTANTS: dict[str, Any] = {"inf": float("inf"), "nan": float("nan"), "Fault": Fault}
+_HELPERS: dict[str, Callable[..., Any]] = {"grown": grown, "put": put, "ended": ended, "same": same, "is_utf8": is_utf8}
+
+PLAIN: dict[str, Any] = {**_CONSTANTS, **_HELPERS, "as_int": int, "as_float": float, "as_bool": bool}
+PLAIN["by_reference"] = lambda record: record
+"""The scope of a loop that runs as plain Python."""
+
+
+def compiled() -> dict[str, Any]:
+    """The scope of a loop that is compiled."""
+    grown_ = numba.njit(grown)
+    scope = {name: numba.njit(_with_grown(function, grown_)) for name, function in _HELPERS.items() if name != "grown"}
+    casts = {"as_int": numba.njit(_as_int), "as_float": numba.njit(_as_float), "as_bool": numba.njit(_as_bool)}
+    return {**_CONSTANTS, **scope, **casts, "grown": grown_, "by_reference": by_reference}
+
+
+def _with_grown(function: Any, grown_: Any) -> Any:
+    scope = {"np": np, "grown": grown_, "__builtins__": __builtins__, "__name__": __name__}
+    return type(function)(function.__code__, scope, function.__name__)

@@ -1,0 +1,1 @@
+"""Plans: a graph cut into segments, each of which is one generated loop."""

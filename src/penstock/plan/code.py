@@ -1,0 +1,186 @@
+"""The parts of a generated loop: lines of source, and the places where values are while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.graph import types
+
+
+class Writer:
+    """Lines of Python source with their indentation, and names that are used only once."""
+
+    def __init__(self, names: Iterator[int]) -> None:
+        self.lines: list[str] = []
+        self.depth = 0
+        self._names = names
+
+    def line(self, text: str) -> None:
+        self.lines.append("    " * self.depth + text)
+
+    @contextmanager
+    def block(self, header: str) -> Iterator[None]:
+        """An indented block; an empty one says `pass`."""
+        self.line(f"{header}:")
+        self.depth += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self.depth -= 1
+
+    def fresh(self, prefix: str = "v") -> str:
+        return f"{prefix}{next(self._names)}"
+
+    @contextmanager
+    def aside(self) -> Iterator[list[str]]:
+        """Write lines apart, to be put in their place later; they are as deep as this writer is now."""
+        kept, self.lines = self.lines, []
+        try:
+            yield self.lines
+        finally:
+            self.lines = kept
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Values held in arrays: a column that entered, the elements of a list in one, or a heap of computed values.
+
+    The arrays' names follow from the prefix: `p` for scalars, `p_o` for the offsets of texts and lists, `p_e` for
+    their elements.
+    """
+
+    prefix: str
+    type: pa.DataType
+    is_heap: bool = False
+
+    @property
+    def elements(self) -> Column:
+        element = types.element_of(self.type)
+        assert element is not None
+        return Column(f"{self.prefix}_e", element, self.is_heap)
+
+    def first(self, at: str) -> str:
+        """Where the elements of the value at `at` begin; where they end is where those of the next begin."""
+        if types.is_array(self.type):
+            return f"({at}) * {self.type.list_size}"
+        return f"{self.prefix}_o[{at}]"
+
+    def slice(self, at: str) -> str:
+        """The elements of one value, as a one-dimensional array."""
+        return f"{self.prefix}_e[{self.first(at)}:{self.first(f'{at} + 1')}]"
+
+    @property
+    def arrays(self) -> tuple[str, ...]:
+        """The names of the arrays, in the order in which the engine gives them."""
+        if types.is_scalar(self.type):
+            return (self.prefix,)
+        offsets = () if types.is_array(self.type) else (f"{self.prefix}_o",)
+        return offsets + self.elements.arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A value in a column, at an index that a local variable or an expression gives."""
+
+    column: Column
+    index: str
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A scalar as an expression, mostly a variable; where it was loaded from, and where it is stored if not there."""
+
+    name: str
+    origin: Ref | None = None
+    store: str | None = None
+
+
+Value = Local | Ref
+Level = dict[str, Value]
+
+
+@dataclass(frozen=True)
+class Site:
+    """A place in the loop: what can be named there, and how often at most it is reached.
+
+    `levels` are the parents' fields from the outermost in and, last, the item's own. `spans` multiply to the largest
+    number of times that this place is reached in one turn of the loop around it; the innermost span is the half-open
+    range of elements under one column, so that a list in a list counts its elements and not a product.
+    """
+
+    levels: tuple[Level, ...]
+    factor: int = 1
+    spans: tuple[tuple[str, str, str], ...] = ()
+    aligned: bool = False
+    phase: str = "rows"
+
+    @property
+    def own(self) -> Level:
+        return self.levels[-1]
+
+    @property
+    def bound(self) -> str:
+        parts = [f"({hi} - {lo})" for _, lo, hi in self.spans]
+        return " * ".join(([str(self.factor)] if self.factor != 1 or not parts else []) + parts)
+
+    def with_own(self, own: Level, **changes: object) -> Site:
+        return replace(self, levels=(*self.levels[:-1], own), **changes)  # type: ignore[arg-type]
+
+    def fork(self, **changes: object) -> Site:
+        """The same place inside a nested block: what is loaded there is not known outside."""
+        return replace(self, levels=tuple(dict(level) for level in self.levels), **changes)  # type: ignore[arg-type]
+
+    def find(self, name: str) -> tuple[Level, Value]:
+        for level in reversed(self.levels):
+            if name in level:
+                return level, level[name]
+        raise KeyError(name)
+
+    def opened(self, column: Column, index: str) -> tuple[tuple[str, str, str], ...]:
+        """The spans inside the list at `index` of `column`."""
+        inner = self.spans[-1] if self.spans and self.spans[-1][0] == index else None
+        lo, hi = (inner[1], inner[2]) if inner else (index, f"{index} + 1")
+        rest = self.spans[:-1] if inner else self.spans
+        return (*rest, ("", column.first(lo), column.first(hi)))
+
+
+def entered(site: Site, loop: str) -> Site:
+    """Name the innermost span after the variable that runs over it."""
+    (*rest, (_, lo, hi)) = site.spans
+    return replace(site, spans=(*rest, (loop, lo, hi)))
+
+
+def cast(t: pa.DataType) -> str:
+    """The function that makes a stored or returned scalar a 64-bit integer, a float or a boolean."""
+    if types.is_float(t):
+        return "as_float"
+    return "as_bool" if pt.is_boolean(t) else "as_int"
+
+
+@dataclass
+class Buffer:
+    """Room that the caller provides, with the most that each phase may put into it in one turn."""
+
+    name: str
+    terms: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def count(self) -> str:
+        return f"{self.name}_n"
+
+    def reserve(self, site: Site, times: int = 1) -> None:
+        bound = site.bound if times == 1 else f"{times} * {site.bound}"
+        self.terms.setdefault(site.phase, []).append(bound)
+
+    def term(self, phase: str) -> str:
+        """The sum of what the places of a phase may write. A place that stands twice counts twice."""
+        counts: dict[str, int] = {}
+        for bound in self.terms[phase]:
+            counts[bound] = counts.get(bound, 0) + 1
+        return " + ".join(bound if times == 1 else f"{times} * {bound}" for bound, times in counts.items())

@@ -1,0 +1,128 @@
+"""Cut a graph into segments: subtrees that each become one loop.
+
+A segment takes batches of items (with the regions and signals that lie in them) from the node it is entered from, and
+gives batches at its cuts and results at its leaves. A graph is cut only where a loop cannot go on:
+
+- a function over whole columns needs them, so `map_columns` stands at the entry of a segment;
+- keys are numbered a column at a time, so `key_by` needs its fields as they entered the segment;
+- a list that is computed has no length before the loop, so `enumerate` needs its list as it entered the segment;
+- a function that does not compile runs interpreted, in a segment of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from penstock.graph import nodes as n
+from penstock.graph.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Segment:
+    """One loop: the node whose items enter, the nodes in it, and why it begins here.
+
+    Invariant: `nodes` is connected below `entry`, in the order of the tree. `feeder` is the segment that the entry
+    belongs to, None for what the source feeds.
+    """
+
+    number: int
+    entry: n.GraphNode
+    reason: str
+    feeder: Segment | None
+    nodes: list[n.GraphNode] = field(default_factory=list)
+
+    @property
+    def edge(self) -> n.GraphNode:
+        """The node after which the stream is cut to feed this segment."""
+        return self.entry.inputs[0] if isinstance(self.entry, n.MapColumns) else self.entry
+
+    @property
+    def is_interpreted(self) -> bool:
+        """Whether a function here does not compile, so that the loop runs as plain Python."""
+        return any(function.reason is not None for node in self.nodes for function in node.functions)
+
+
+CLEANING = (n.Source, n.DropNulls, n.FillNull)
+
+
+def fuse(tree: Tree) -> tuple[Segment, ...]:
+    """The segments of a tree, feeders first. Every node but those that clean the source lies in exactly one."""
+    return _Cutter(tree).segments()
+
+
+class _Cutter:
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.found: list[Segment] = []
+
+    def segments(self) -> tuple[Segment, ...]:
+        for node in self.tree.nodes:
+            if isinstance(node, CLEANING):
+                following = [child for child in self.tree.children[node] if not isinstance(child, CLEANING)]
+                if following or node in self.tree.leaves:
+                    self._enter(node, following, "it reads the source", None, frozenset(node.shape.fields))
+        return tuple(self.found)
+
+    def _enter(
+        self, entry: n.GraphNode, following: list[n.GraphNode], reason: str, feeder: Segment | None, fields: frozenset[str]
+    ) -> None:
+        """Begin a segment behind `entry` with these of the nodes behind it. `fields` are the columns that enter."""
+        segment = Segment(len(self.found), entry, reason, feeder)
+        self.found.append(segment)
+        self._extend(segment, following, fields)
+
+    def _extend(self, segment: Segment, following: list[n.GraphNode], fields: frozenset[str]) -> None:
+        """Take nodes into the segment as far as they can be; `fields` still are columns that entered, row by row."""
+        for node in following:
+            reason = self._cut(segment, node, fields)
+            if reason is None:
+                segment.nodes.append(node)
+                self._extend(segment, list(self.tree.children[node]), _unchanged(node, fields))
+            else:
+                # A sibling that cannot join the segment's first nodes is fed by the same cut, not through the segment.
+                feeder = segment.feeder if node.inputs[0] is segment.edge else segment
+                whole = isinstance(node, n.MapColumns)
+                entry, after = (node, list(self.tree.children[node])) if whole else (node.inputs[0], [node])
+                self._enter(entry, after, reason, feeder, frozenset(entry.shape.scope))
+
+    def _cut(self, segment: Segment, node: n.GraphNode, fields: frozenset[str]) -> str | None:
+        """Why this node cannot be taken into the segment, or None."""
+        is_first = not segment.nodes
+        if isinstance(node, n.MapColumns):
+            return f"{node.label} takes whole columns"
+        if isinstance(node, n.KeyBy) and not fields.issuperset(node.names):
+            return f"{node.label} numbers its keys a column at a time, and its fields are made in the loop before"
+        if isinstance(node, n.Enumerate) and not _is_enumerable(node, fields):
+            return f"{node.label} opens a list that is made in the loop before, so that its length is not known there"
+        uncompiled = [function for function in node.functions if function.reason is not None]
+        if uncompiled and not is_first:
+            return f"{uncompiled[0].where} does not compile"
+        if not uncompiled and segment.is_interpreted:
+            return "the loop before is interpreted, and from here on everything compiles"
+        return None
+
+
+def _is_enumerable(node: n.Enumerate, fields: frozenset[str]) -> bool:
+    return all(name in fields or f"{name}[]" in fields for name, _ in node.elements)
+
+
+def _unchanged(node: n.GraphNode, fields: frozenset[str]) -> frozenset[str]:
+    """The columns that are still what entered, and row by row, behind this node.
+
+    An element of a list that entered is written as `name[]`: it may be opened, but it is no row.
+    """
+    if isinstance(node, n.Map):
+        made = {name for names, _ in node.outputs for name in names}
+        return fields - made - {f"{name}[]" for name in made}
+    if isinstance(node, (n.FlatMap, n.Through)):
+        return (fields & set(node.shape.scope)) - set(node.to if isinstance(node.to, tuple) else (node.to,))
+    if isinstance(node, n.Enumerate):
+        return fields | {f"{name}[]" for _, name in node.elements}
+    if isinstance(node, n.Regions):
+        return (fields & set(node.shape.fields)) | (fields & set(node.given.parents))
+    if isinstance(node, n.Aggregate):
+        return fields & (set(node.shape.scope) - set(node.results))
+    if isinstance(node, n.Select):
+        kept = {name for name, old in node.names.items() if old in fields}
+        return kept | {name for name in fields if name in node.given.parents}
+    return frozenset(fields)

@@ -1,0 +1,88 @@
+"""Which fields each node needs of the items that arrive, so that nothing else is carried to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from penstock.graph import nodes as n
+from penstock.graph.aggregate import Builtin
+from penstock.graph.tree import Tree
+
+Names = frozenset[str]
+
+
+def key_field(tree: Tree, node: n.KeyBy) -> str:
+    """The hidden field that holds the number of an item's key."""
+    return f"#k{tree.number[node]}"
+
+
+def needs(tree: Tree) -> dict[n.GraphNode, Names]:
+    """For each node the fields, of the item or of its parents, that it and all nodes behind it need to be given.
+
+    Names are unique in a scope, so a name alone says which field is meant.
+    """
+    found: dict[n.GraphNode, Names] = {}
+    for node in reversed(tree.nodes):
+        after = needed_after(tree, node, found)
+        found[node] = _GIVEN[type(node)](node, after) | _functions(node)
+        if isinstance(node, n.KeyBy):
+            found[node] -= {key_field(tree, node)}
+        if isinstance(node, n.Stateful) and node.state is not None and node.given.key is not None:
+            found[node] |= {key_field(tree, node.given.key)}
+    return found
+
+
+def needed_after(tree: Tree, node: n.GraphNode, found: dict[n.GraphNode, Names]) -> Names:
+    """What the nodes behind this one need, and the result where this one is a leaf."""
+    after = frozenset(node.shape.fields) if node in tree.leaves else frozenset()
+    return after.union(*(found[child] for child in tree.children[node]))
+
+
+def _functions(node: n.GraphNode) -> Names:
+    return frozenset(name for function in node.functions for name in function.fields)
+
+
+def _same(node: Any, after: Names) -> Names:
+    return after
+
+
+def _select(node: n.Select, after: Names) -> Names:
+    return frozenset(node.names.get(name, name) for name in after)
+
+
+def _aggregate(node: n.Aggregate, after: Names) -> Names:
+    taken = {r.field for r in node.results.values() if isinstance(r, Builtin) and r.field is not None}
+    return (after - set(node.results)) | taken
+
+
+def _regions(node: n.Regions, after: Names) -> Names:
+    return (after - set(node.keep)) | set(node.by) | set(node.keep.values())
+
+
+def _enumerate(node: n.Enumerate, after: Names) -> Names:
+    made = {name for _, name in node.elements} | {node.index}
+    return (after - made) | {name for name, _ in node.elements}
+
+
+def _pushing(node: Any, after: Names) -> Names:
+    return after - set(node.to if isinstance(node.to, tuple) else (node.to,))
+
+
+_GIVEN: dict[type[n.GraphNode], Callable[[Any, Names], Names]] = {
+    n.Source: _same,
+    n.DropNulls: lambda node, after: after | set(node.names),
+    n.FillNull: _same,
+    n.Map: lambda node, after: after - {name for names, _ in node.outputs for name in names},
+    n.Filter: _same,
+    n.FlatMap: _pushing,
+    n.Through: _pushing,
+    n.Enumerate: _enumerate,
+    n.Regions: _regions,
+    n.Aggregate: _aggregate,
+    n.Close: _same,
+    n.KeyBy: lambda node, after: after | set(node.names),
+    n.Emit: _same,
+    n.MapColumns: lambda node, after: (after - set(node.to)) | set(node.names),
+    n.Select: _select,
+}

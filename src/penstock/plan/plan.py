@@ -1,0 +1,41 @@
+"""The plan of a graph: its segments, and the generated loop of each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.graph import nodes as n
+from penstock.graph.record import Signal
+from penstock.graph.tree import Tree
+from penstock.plan.fuse import CLEANING, Segment, fuse
+from penstock.plan.loop import Code, signal_types, write_loop
+from penstock.plan.needs import needs
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Segments with their loops, feeders first, and the signals by their numbers."""
+
+    tree: Tree
+    segments: tuple[Segment, ...]
+    codes: dict[Segment, Code]
+    signals: tuple[type[Signal], ...]
+
+    def fed_by(self, feeder: Segment | None, edge: n.GraphNode | None = None) -> list[Segment]:
+        """The segments that a segment feeds (None: the source), at one of its cuts."""
+        return [s for s in self.segments if s.feeder is feeder and (edge is None or s.edge is edge)]
+
+
+def plan(tree: Tree, *, trace: bool = False) -> Plan:
+    """Cut the tree into segments and write the loop of each."""
+    segments, needed = fuse(tree), needs(tree)
+    codes, given = {}, set()
+    for segment in segments:
+        cuts = frozenset(fed.edge for fed in segments if fed.feeder is segment)
+        members = set(segment.nodes)
+        if isinstance(segment.entry, (*CLEANING, n.MapColumns)) and segment.entry not in given:
+            members.add(segment.entry)  # a node at an entry lies in no loop; the first loop behind it gives its result
+            given.add(segment.entry)
+        leaves = frozenset(members & set(tree.leaves))
+        codes[segment] = write_loop(tree, segment, needed, cuts, leaves, trace=trace)
+    return Plan(tree, segments, codes, signal_types(tree))

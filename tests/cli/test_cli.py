@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from penstock import __version__, bench
+from penstock.apps import region_sum, taxi
+from penstock.bench import measure
+from penstock.cli import commands
+
+
+def penstock(*arguments: object, code: int = 0) -> Result:
+    result = CliRunner().invoke(commands.commands, [str(argument) for argument in arguments])
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_version_and_help() -> None:
+    assert penstock("--version").stdout.strip() == f"penstock, version {__version__}"
+    text = penstock("--help").stdout
+    assert all(name in text for name in ("apps", "bench", "demo", "run"))
+
+
+def test_the_names_offered_are_those_that_exist() -> None:
+    from penstock.cli.apps import APPS
+
+    assert tuple(APPS) == commands.APP_NAMES
+    assert bench.NAMES == commands.BENCH_NAMES
+
+
+def test_apps_are_listed() -> None:
+    text = penstock("apps").stdout
+    assert "region-sum" in text and "taxi" in text
+
+
+@pytest.mark.parametrize(("name", "app"), [("region-sum", region_sum), ("taxi", taxi)])
+def test_run_on_given_data(tmp_path: Path, name: str, app: object) -> None:
+    app.generate(tmp_path / "in", 300, 7)  # type: ignore[attr-defined]
+    output = tmp_path / "out.parquet"
+    text = penstock("run", name, "--input", tmp_path / "in", "--output", output).stdout
+    assert pq.read_table(output).to_pylist() == app.reference(tmp_path / "in")  # type: ignore[attr-defined]
+    assert str(output) in text.replace("\n", "")
+
+
+def test_run_on_data_that_is_made() -> None:
+    text = penstock("run", "taxi", "--size", 200, "--seed", 1).stdout
+    assert "200 lines" in text and "latitude" in text and "malformed pairs" in text
+    assert "0 rows" in penstock("run", "region-sum", "--size", 0).stdout
+
+
+def test_an_error_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_bytes(b'"1","A\n')
+    result = penstock("run", "taxi", "--input", tmp_path / "bad.txt", code=1)
+    assert result.stderr.startswith("Error: taxi: ") and "byte 4" in result.stderr
+    assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
+    shown = CliRunner().invoke(commands.commands, ["--traceback", "run", "taxi", "--input", str(tmp_path / "bad.txt")])
+    assert shown.exception is not None and shown.exc_info is not None
+
+
+def test_wrong_arguments() -> None:
+    assert "--size is for data that is made" in penstock("run", "taxi", "--size", 1, "--input", "x", code=2).stderr
+    assert "no-such" in penstock("bench", "no-such", code=2).stderr
+
+
+@pytest.fixture
+def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "first_results", lambda function, repeats: [])
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_bench_prints_json_and_nothing_else() -> None:
+    result = penstock("bench", "keyed-local", "--scale", "tiny", "--repeats", 1, "--json")
+    assert json.loads(result.stdout)["name"] == "keyed-local"
+    assert result.stderr == ""
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_bench_prints_tables() -> None:
+    text = penstock("bench", "keyed-local", "--scale", "tiny", "--repeats", 2).stdout
+    assert "min..max" in text and "M items/s" in text and "penstock/hand@54" in text
+    assert "✓" in text or "✗" in text
+
+
+def test_demo(tmp_path: Path) -> None:
+    picture = tmp_path / "taxi.svg"
+    text = penstock("demo", "--lines", 200, "--picture", picture).stdout
+    for part in ("The graph", "The result", "latitude", "malformed pairs", "plain Python", "MB/s", "The picture"):
+        assert part in text
+    assert picture.read_text(encoding="utf-8").startswith("<svg")

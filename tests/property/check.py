@@ -1,0 +1,193 @@
+"""Compare the engine with the reference on random graphs.
+
+    python -m tests.property.check --seed 7 --batch 3 --compile     repeats one
+    python -m tests.property.check --count 20000                    tries many
+    python -m tests.property.check --seconds 600 --seed 100000      tries as many as the time allows
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterable
+from itertools import count, islice
+
+import pyarrow as pa
+
+import penstock as ps
+from penstock.graph import reference
+from penstock.graph.reference import Result
+from penstock.graph.source import to_plain
+from penstock.graph.tree import Delivery
+from tests.property.graphs import Case, from_seed
+
+Outcome = Result | ps.PenstockError
+
+
+class Mismatch(AssertionError):
+    """The engine and the reference differ. The text says where, and how to repeat it."""
+
+
+def expected(case: Case) -> Outcome:
+    return _outcome(lambda: reference.run(case.leaves, case.control))
+
+
+def actual(case: Case, *, compile: bool, batch_items: int | None) -> Outcome:
+    from penstock.engine.run import Run
+
+    return _outcome(lambda: Run(case.leaves, case.control, compile=compile, batch_items=batch_items).result())
+
+
+def _outcome(run: Callable[[], Result]) -> Outcome:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ps.InterpretedWarning)
+            return run()
+    except ps.InternalError:
+        raise
+    except ps.PenstockError as error:
+        return error
+
+
+def check(case: Case, *, compile: bool = False, batches: Iterable[int | None] | None = None) -> None:
+    """Compare on each size of batches that the case names, or on those given."""
+    wanted = expected(case)
+    for batch_items in case.batches if batches is None else batches:
+        compare(case, wanted, compile=compile, batch_items=batch_items)
+
+
+def compare(case: Case, wanted: Outcome, *, compile: bool, batch_items: int | None) -> None:
+    """Raise a `Mismatch` where the engine gives anything else than what is wanted."""
+    try:
+        found = actual(case, compile=compile, batch_items=batch_items)
+        difference = _difference(wanted, found)
+    except Exception:
+        difference = f"the engine failed:\n{traceback.format_exc()}"
+    if difference is not None:
+        raise Mismatch(f"{difference}\n\n{repeat(case, compile, batch_items)}\n\n{case!r}")
+
+
+def repeat(case: Case, compile: bool, batch_items: int | None) -> str:
+    """How to see it again."""
+    run = f"Run(leaves, control, compile={compile}, batch_items={batch_items}).result()"
+    if case.seed is None:
+        return f"to repeat it, append to the program below: {run}"
+    batch = "" if batch_items is None else f" --batch {batch_items}"
+    command = f"python -m tests.property.check --seed {case.seed}{batch}{' --compile' if compile else ''}"
+    return f"to repeat it: {command}\nor append to the program below: {run}"
+
+
+# Differences, each as a text, or None
+
+
+def _difference(wanted: Outcome, found: Outcome) -> str | None:
+    if isinstance(wanted, Exception) or isinstance(found, Exception):
+        return _error_difference(wanted, found)
+    if len(wanted.tables) != len(found.tables):
+        return f"{len(wanted.tables)} tables are wanted; got {len(found.tables)}"
+    for number, (a, b) in enumerate(zip(wanted.tables, found.tables, strict=True)):
+        difference = _table_difference(a, b)
+        if difference is not None:
+            return f"leaf {number}: {difference}"
+    return _signal_difference(wanted.signals, found.signals)
+
+
+def _error_difference(wanted: Outcome, found: Outcome) -> str | None:
+    """Both must raise the same class, and name the same node: what stands before the first colon."""
+    names = [f"{type(o).__name__}: {o}" if isinstance(o, Exception) else "a result" for o in (wanted, found)]
+    same = type(wanted) is type(found) and str(wanted).split(": ")[0] == str(found).split(": ")[0]
+    return None if same else f"wanted is {names[0]}\nbut got {names[1]}"
+
+
+def _table_difference(wanted: pa.Table, found: pa.Table) -> str | None:
+    if not wanted.schema.equals(found.schema, check_metadata=False):
+        return f"the schema must be\n{wanted.schema}\nbut is\n{found.schema}"
+    for name in wanted.column_names:
+        a, b = plain(wanted, name), plain(found, name)
+        if repr(a) != repr(b):  # NaN is NaN, and 0.0 is not -0.0
+            return _column_difference(name, a, b)
+    return None
+
+
+def plain(table: pa.Table, name: str) -> list[object]:
+    """A column as plain values: times as integers, which have no range to leave."""
+    return [value for chunk in table.column(name).chunks for value in to_plain(chunk)]
+
+
+def _column_difference(name: str, wanted: list[object], found: list[object]) -> str:
+    rows = (at for at, (a, b) in enumerate(zip(wanted, found, strict=False)) if repr(a) != repr(b))
+    at = next(rows, min(len(wanted), len(found)))
+    lines = [f"column {name!r} differs from row {at} on; {len(wanted)} rows are wanted, and there are {len(found)}"]
+    lines += [f"  wanted {wanted[at : at + 8]!r}", f"  got    {found[at : at + 8]!r}"]
+    return "\n".join(lines)
+
+
+def _signal_difference(wanted: Iterable[Delivery], found: Iterable[Delivery]) -> str | None:
+    a, b = _by_node(wanted), _by_node(found)
+    for node in sorted(a.keys() | b.keys()):
+        if a.get(node) != b.get(node):
+            return f"the signals at node {node} must be\n  {a.get(node)}\nbut are\n  {b.get(node)}"
+    return None
+
+
+def _by_node(deliveries: Iterable[Delivery]) -> dict[int, list[str]]:
+    """The deliveries of each node in their order, as texts, in which NaN is NaN."""
+    grouped: dict[int, list[str]] = {}
+    for delivery in deliveries:
+        grouped.setdefault(delivery.node, []).append(f"{delivery.signal!r} after {delivery.place}")
+    return grouped
+
+
+# The command line
+
+
+def try_many(seeds: Iterable[int], *, compile: bool, seconds: float | None = None, say: Callable[[str], None] = print) -> int:
+    """Check the graphs of seeds until they or the time end; how many were checked. The first mismatch is raised."""
+    started, done = time.monotonic(), 0
+    for seed in seeds:
+        if seconds is not None and time.monotonic() - started > seconds:
+            break
+        try:
+            check(from_seed(seed), compile=compile)
+        except Mismatch:
+            raise
+        except Exception as error:
+            raise Mismatch(f"seed {seed} cannot even be built or run by the reference") from error
+        done += 1
+        if done % 1000 == 0:
+            say(f"{done} graphs agree, up to seed {seed}, after {time.monotonic() - started:.0f} s")
+    return done
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.property.check", description=__doc__.split("\n")[0])
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the graph, or of the first of many")
+    parser.add_argument("--batch", type=int, help="batches of so many items; without it, the sizes that the seed chooses")
+    parser.add_argument("--compile", action="store_true", help="compile the loops; without it they run as plain Python")
+    parser.add_argument("--count", type=int, help="how many graphs to try")
+    parser.add_argument("--seconds", type=float, help="how long to try graphs")
+    parser.add_argument("--show", action="store_true", help="print the graph of the seed as a program, and run nothing")
+    given = parser.parse_args(arguments)
+    if given.show:
+        print(from_seed(given.seed).text())
+        return 0
+    try:
+        if given.count is None and given.seconds is None:
+            case = from_seed(given.seed)
+            check(case, compile=given.compile, batches=(given.batch,) if given.batch else case.batches)
+            done = 1
+        else:
+            seeds = islice(count(given.seed), given.count)
+            done = try_many(seeds, compile=given.compile, seconds=given.seconds)
+    except Mismatch as mismatch:
+        print(mismatch, file=sys.stderr)
+        return 1
+    print(f"{done} graphs: the engine and the reference agree")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,90 @@
+"""The engine gives what the reference gives, on random graphs, items, signals and sizes of batches."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from penstock.graph.nodes import KINDS
+from penstock.graph.tree import Tree
+from tests.property.check import check
+from tests.property.choose import Drawn
+from tests.property.graphs import BATCHES, Case, build, from_seed
+from tests.property.planted import FAULTS
+from tests.property.situations import WANTED, situations
+
+INTERPRETED = 560
+PARTS = 8
+COMPILED = 64
+COUNTED = 500
+A_FEW = 3
+
+
+@st.composite
+def cases(draw) -> Case:
+    return build(Drawn(draw))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_interpreted(part: int) -> None:
+    """Graphs that Hypothesis draws, and shrinks. In parts, so that several processes share them."""
+
+    @settings(
+        max_examples=INTERPRETED // PARTS,
+        deadline=None,
+        database=None,
+        print_blob=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases())
+    def agree(case: Case) -> None:
+        check(case)
+
+    agree()
+
+
+@pytest.mark.parametrize("seed", range(COMPILED))
+def test_compiled(seed: int) -> None:
+    """Fixed seeds, so that the loops are found compiled on the disk the next time."""
+    check(from_seed(seed), compile=True)
+
+
+@pytest.fixture(scope="module")
+def counted() -> Counter[str]:
+    """How often each thing occurs in the graphs of the first seeds."""
+    found: Counter[str] = Counter()
+    for seed in range(COUNTED):
+        case = from_seed(seed)
+        found.update(situations(case))
+        found.update(f"batches of {size}" for size in case.batches)
+        found[f"fault {case.fault}"] += 1
+    return found
+
+
+def test_every_kind_of_node_is_drawn(counted: Counter[str]) -> None:
+    assert [kind.__name__ for kind in KINDS if counted[f"node {kind.__name__}"] < A_FEW] == []
+
+
+def test_every_situation_is_drawn(counted: Counter[str]) -> None:
+    wanted = [*WANTED, *(f"batches of {size}" for size in BATCHES), *(f"fault {fault}" for fault in FAULTS)]
+    assert [what for what in wanted if counted[what] < A_FEW] == []
+
+
+def test_every_kind_of_node_is_compiled() -> None:
+    kinds = {type(node) for seed in range(COMPILED) for node in Tree(from_seed(seed).leaves).nodes}
+    assert set(KINDS) - kinds == set()
+
+
+def test_a_seed_makes_one_graph() -> None:
+    assert [from_seed(seed).text() for seed in range(20)] == [from_seed(seed).text() for seed in range(20)]
+
+
+def test_the_text_of_a_case_is_the_case() -> None:
+    """What a failure prints is a program that makes the same graph."""
+    for seed in range(20):
+        case = from_seed(seed)
+        scope: dict[str, object] = {}
+        exec(case.text().replace("print(*", "results = (*"), scope)  # noqa: S102
