@@ -55,7 +55,7 @@ RULES: dict[str, Rule] = {
     "__main__": may("cli", libraries=frozenset()),
 }
 
-# Upward imports that are allowed inside functions only, each with its reason.
+# Upward imports that are allowed inside functions and for type checking only, each with its reason.
 LAZY_EXCEPTIONS: dict[str, frozenset[str]] = {
     # collect, explain and show are methods of a stream: the front door calls the layers behind it.
     "graph/stream.py": frozenset({"engine", "plan", "report"}),
@@ -79,7 +79,7 @@ class Import:
 class ImportFinder(ast.NodeVisitor):
     """Collects the imports of one file.
 
-    Invariant: ``depth`` is the number of functions around the node being visited.
+    Invariant: ``depth`` is the number of functions and type-checking blocks around the node being visited.
     """
 
     def __init__(self, file: str) -> None:
@@ -97,6 +97,12 @@ class ImportFinder(ast.NodeVisitor):
         self.depth -= 1
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = visit_function
+
+    def visit_If(self, node: ast.If) -> None:
+        if getattr(node.test, "id", None) == "TYPE_CHECKING":
+            self.visit_function(node)
+        else:
+            self.generic_visit(node)
 
     def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
-
-import penstock as ps
-from penstock.graph import nodes
 from tests.property import records
 from tests.property.choose import Choose
 from tests.property.library import SCOPE, Template, prefix_of
 from tests.property.records import HANDLERS, SIGNALS
+
+import penstock as ps
+from penstock.graph import nodes
 
 LARGEST = 12
 """By how much the steps of a path may multiply the items, by a rough estimate."""
@@ -60,7 +60,9 @@ class Builder:
         stream = eval(text, SCOPE, given)
         return self._named(text, stream, Point("", stream))
 
-    def add(self, point: Point, call: str, growth: float = 1.0, owes: Sequence[str] = (), pays: Sequence[str] = ()) -> Point:
+    def add(
+        self, point: Point, call: str, growth: float = 1.0, owes: Sequence[str] = (), pays: Sequence[str] = ()
+    ) -> Point:
         """The stream after one more call."""
         text = f"{point.name}{call}"
         stream = eval(text, SCOPE, self.made)
@@ -88,7 +90,9 @@ class Builder:
             return self.choose.choice(mine)
         return self.fresh(prefix, [*point.shape.scope, *taken])
 
-    def function(self, point: Point, among: Sequence[Template], state: str | None = None) -> tuple[Template, str] | None:
+    def function(
+        self, point: Point, among: Sequence[Template], state: str | None = None
+    ) -> tuple[Template, str] | None:
         """A template that fits here, filled; None where none does. With `state`, only those that use it."""
         fitting = [t for t in among if t.state == (state or "") and t.fits(point.own, point.parents)]
         if not self.choose.boolean(30):
@@ -115,7 +119,9 @@ class Builder:
         places: list[int] = []
         for _ in range(self.choose.choice((1, 0, 2, 4, 7))):
             again = [places[-1]] if places else []
-            places.append(self.choose.choice([0, rows, *again, self.choose.integer(0, rows), self.choose.integer(0, rows)]))
+            places.append(
+                self.choose.choice([0, rows, *again, self.choose.integer(0, rows), self.choose.integer(0, rows)])
+            )
         if self.fault == "late":
             places.append(rows + self.choose.integer(1, 3))
         return [f"ps.at({place}, {self._signal(self.choose.choice(handled))})" for place in places]

@@ -1,8 +1,7 @@
 """Compare the engine with the reference on random graphs.
 
-    python -m tests.property.check --seed 7 --batch 3 --compile     repeats one
-    python -m tests.property.check --count 20000                    tries many
-    python -m tests.property.check --seconds 600 --seed 100000      tries as many as the time allows
+`python -m tests.property.check --seed 7 --batch 3 --compile` repeats one, `--count 20000` tries many, `--seconds 600`
+as many as the time allows.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ from collections.abc import Callable, Iterable
 from itertools import count, islice
 
 import pyarrow as pa
+from tests.property.graphs import Case, from_seed
 
 import penstock as ps
 from penstock.graph import reference
 from penstock.graph.reference import Result
 from penstock.graph.source import to_plain
 from penstock.graph.tree import Delivery
-from tests.property.graphs import Case, from_seed
 
 Outcome = Result | ps.PenstockError
 
@@ -63,11 +62,11 @@ def compare(case: Case, wanted: Outcome, *, compile: bool, batch_items: int | No
     """Raise a `Mismatch` where the engine gives anything else than what is wanted."""
     try:
         found = actual(case, compile=compile, batch_items=batch_items)
-        difference = _difference(wanted, found)
+        differs = difference(wanted, found)
     except Exception:
-        difference = f"the engine failed:\n{traceback.format_exc()}"
-    if difference is not None:
-        raise Mismatch(f"{difference}\n\n{repeat(case, compile, batch_items)}\n\n{case!r}")
+        differs = f"the engine failed:\n{traceback.format_exc()}"
+    if differs is not None:
+        raise Mismatch(f"{differs}\n\n{repeat(case, compile, batch_items)}\n\n{case!r}")
 
 
 def repeat(case: Case, compile: bool, batch_items: int | None) -> str:
@@ -83,7 +82,7 @@ def repeat(case: Case, compile: bool, batch_items: int | None) -> str:
 # Differences, each as a text, or None
 
 
-def _difference(wanted: Outcome, found: Outcome) -> str | None:
+def difference(wanted: Outcome, found: Outcome) -> str | None:
     if isinstance(wanted, Exception) or isinstance(found, Exception):
         return _error_difference(wanted, found)
     if len(wanted.tables) != len(found.tables):
@@ -144,7 +143,9 @@ def _by_node(deliveries: Iterable[Delivery]) -> dict[int, list[str]]:
 # The command line
 
 
-def try_many(seeds: Iterable[int], *, compile: bool, seconds: float | None = None, say: Callable[[str], None] = print) -> int:
+def try_many(
+    seeds: Iterable[int], *, compile: bool, seconds: float | None = None, say: Callable[[str], None] = print
+) -> int:
     """Check the graphs of seeds until they or the time end; how many were checked. The first mismatch is raised."""
     started, done = time.monotonic(), 0
     for seed in seeds:
@@ -165,7 +166,9 @@ def try_many(seeds: Iterable[int], *, compile: bool, seconds: float | None = Non
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.property.check", description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=0, help="the seed of the graph, or of the first of many")
-    parser.add_argument("--batch", type=int, help="batches of so many items; without it, the sizes that the seed chooses")
+    parser.add_argument(
+        "--batch", type=int, help="batches of so many items; without it, the sizes that the seed chooses"
+    )
     parser.add_argument("--compile", action="store_true", help="compile the loops; without it they run as plain Python")
     parser.add_argument("--count", type=int, help="how many graphs to try")
     parser.add_argument("--seconds", type=float, help="how long to try graphs")

@@ -1,21 +1,22 @@
 """The items of a random graph: columns of every type, in tables that are cut into chunks.
 
-How many items, which columns and what their values are like is chosen; the values themselves follow from one chosen seed,
-or there would be more choices than Hypothesis can carry.
+How many items, which columns and what their values are like is chosen; the values themselves follow from one chosen
+seed, or there would be more choices than Hypothesis can carry.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
+from tests.property.choose import Choose
 
 from penstock.graph import types
 from penstock.graph.source import from_plain
-from tests.property.choose import Choose
 
 TYPES: dict[str, tuple[str, ...]] = {
     "i": ("pa.int64()", "pa.int32()", "pa.uint8()", "pa.int16()", "pa.uint32()", "pa.uint64()", "pa.int8()"),
@@ -30,7 +31,10 @@ TYPES: dict[str, tuple[str, ...]] = {
     "t": ('pa.timestamp("us")', 'pa.timestamp("s", tz="UTC")', "pa.date32()", 'pa.duration("ms")', 'pa.time32("s")'),
     "x": ("pa.binary()", "pa.large_binary()"),
     "lo": ("pa.list_(pa.bool_())", 'pa.list_(pa.timestamp("ms"))'),
-    "p": ('pa.struct({"i": pa.int64(), "s": pa.string()})', 'pa.struct({"f": pa.float64(), "l": pa.list_(pa.int32())})'),
+    "p": (
+        'pa.struct({"i": pa.int64(), "s": pa.string()})',
+        'pa.struct({"f": pa.float64(), "l": pa.list_(pa.int32())})',
+    ),
     "q": (
         'pa.list_(pa.struct({"i": pa.int32(), "s": pa.string()}))',
         'pa.list_(pa.struct({"f": pa.float64(), "l": pa.list_(pa.int64())}))',
@@ -42,7 +46,22 @@ FLOATS = (0.0, 1.5, -0.0, -2.25, 0.1, float("nan"), float("inf"), float("-inf"),
 STRINGS = ("", "a", "b", "ab", "abc", "Abba", "é", "日本", "a\0b", "abababababab")
 BYTES = (b"", b"a", b"\x00", b"\xff\xfe", b"abc", b"aab")
 HUGE = (2**62, -(2**62), 2**61 + 1, -5)
-FAMILIES = {"i": 30, "f": 20, "s": 16, "li": 16, "lf": 10, "b": 10, "t": 12, "x": 8, "ls": 8, "ll": 8, "fixed": 10, "lo": 5, "p": 8, "q": 12}
+FAMILIES = {
+    "i": 30,
+    "f": 20,
+    "s": 16,
+    "li": 16,
+    "lf": 10,
+    "b": 10,
+    "t": 12,
+    "x": 8,
+    "ls": 8,
+    "ll": 8,
+    "fixed": 10,
+    "lo": 5,
+    "p": 8,
+    "q": 12,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +104,7 @@ class Items:
         arrays = {c.name: c.array.dictionary_encode() if c.name in self.encoded else c.array for c in self.columns}
         whole = pa.table(arrays)
         edges = (0, *self.cuts, self.rows)
-        return pa.concat_tables([whole.slice(a, b - a) for a, b in zip(edges, edges[1:], strict=False)])
+        return pa.concat_tables([whole.slice(a, b - a) for a, b in pairwise(edges)])
 
     @property
     def dicts(self) -> list[dict[str, Any]]:
@@ -104,7 +123,7 @@ class Items:
         lines.append("})")
         if self.cuts:
             edges = (0, *self.cuts, self.rows)
-            slices = [f"table.slice({a}, {b - a})" for a, b in zip(edges, edges[1:], strict=False)]
+            slices = [f"table.slice({a}, {b - a})" for a, b in pairwise(edges)]
             lines.append(f"table = pa.concat_tables([{', '.join(slices)}])")
         return "\n".join(lines)
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
-import penstock as ps
-from penstock.graph import nodes, types
-from penstock.graph.tree import At
 from tests.property import steps
 from tests.property.builder import Builder, Point
 from tests.property.choose import Choose, Seeded
 from tests.property.data import Items, choose_items
 from tests.property.library import SCOPE, kind_of, used
 from tests.property.planted import FAULTS, NEEDS
+
+import penstock as ps
+from penstock.graph import nodes, types
+from penstock.graph.tree import At
 
 BATCHES: tuple[int | None, ...] = (None, 1, 2, 3, 7, 64)
 MOST_LEAVES = 4
@@ -87,17 +89,19 @@ def from_seed(seed: int) -> Case:
 
 def _starts(b: Builder, items: Items) -> list[Point]:
     """The points right behind the source from which a graph grows: mostly one."""
-    if items.as_dicts:
-        text = "ps.from_items(table.to_pylist(), schema=table.schema, name='items')"
-        source = b.start(text, table=_Dicts(items))
-    else:
-        source = b.start("ps.from_arrow(table, name='items')", table=items.table)
+    text = "ps.from_items(table.to_pylist(), schema=table.schema, name='items')"
+    source = b.start(text if items.as_dicts else "ps.from_arrow(table, name='items')", table=source_table(items))
     if not items.has_nulls:
         return [source]
     if b.fault == "null":
         return [_drop(b, source, 1)] if b.choose.boolean(40) else [source]
     cleaned = [_clean(b, source)]
     return [*cleaned, _clean(b, source)] if b.choose.boolean(25) else cleaned
+
+
+def source_table(items: Items) -> Any:
+    """What the text of a graph calls `table`."""
+    return _Dicts(items) if items.as_dicts else items.table
 
 
 class _Dicts:

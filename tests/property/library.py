@@ -2,8 +2,8 @@
 
 A function names its fields by its parameters, so one template gives a function for each choice of fields; each is made
 once in a process, and compiled once, because graphs choose their fields' names from few. A slot says which kinds of
-field fit: `i|t` an integer or a time, `^i` an integer of a parent. Integers are cut by a modulo before any arithmetic, so
-nothing overflows whatever the data.
+field fit: `i|t` an integer or a time, `^i` an integer of a parent. Integers are cut by a modulo before any arithmetic,
+so nothing overflows whatever the data.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from tests.property import records
+from tests.property.choose import Choose
 
 import penstock as ps
 from penstock.graph import types
-from tests.property import records
-from tests.property.choose import Choose
 
 SCOPE: dict[str, Any] = {
     "__name__": __name__,
@@ -109,12 +109,14 @@ def used(text: str) -> dict[str, str]:
     return {name: SOURCES[name] for name in dict.fromkeys(re.findall(r"\w+", text)) if name in SOURCES}
 
 
-def _function(name: str, takes: str, gives: str, body: str, *, state: str = "", to: str = "", declared: str = "") -> Template:
+def _function(
+    name: str, takes: str, gives: str, body: str, *, state: str = "", to: str = "", declared: str = ""
+) -> Template:
     """A function from its body. `to` is the annotation of the result."""
     slots = takes.split()
     parameters = [f"{{{slot}}}" for slot in "abc"[: len(slots)]] + (["state"] if state else [])
     arrow = f" -> {to}" if to else ""
-    lines = "\n".join(f"    {line}" for line in body.split("\n"))
+    lines = "\n".join(f"    {line}" for line in body.strip("\n").split("\n"))
     text = f"def {{name}}({', '.join(parameters)}){arrow}:\n{lines}\n"
     return Template(name, tuple(slots), tuple(gives.split()), text, state, declared, bool(to))
 
@@ -122,6 +124,38 @@ def _function(name: str, takes: str, gives: str, body: str, *, state: str = "", 
 TEXT = "s|x"
 LIST = "li|lf|lb|lt"
 CHECKSUM = "h = 1\nfor x in {a}:\n    h = (h * 31 + x) % 1000003\nreturn h"
+SPELL = """
+out = np.empty({a} % 4, np.uint8)
+for k in range(len(out)):
+    out[k] = 97 + k
+return out"""
+TALLY = """
+state.n += 1
+state.sum = (state.sum * 31 + {a} % 97) % 1000003
+return state.sum"""
+TURN = """
+state.ring[state.at] = {a} % 97
+state.at = (state.at + 1) % 4"""
+WINDOW = f"""{TURN}
+h = 3 if state.up else 4
+for x in state.ring:
+    h = (h * 31 + x) % 1000003
+return h"""
+AVERAGE = """
+if -1e9 < {a} < 1e9:
+    state.total = state.total * 0.5 + {a}
+return state.total + state.level[0] + state.level[1]"""
+SLOWLY = """
+state.n += len(format({a}, "b"))
+return state.n + state.sum"""
+TRAIL = f"""{TURN}
+for k in range(state.at):
+    yield state.ring[k]
+state.total += 1.0"""
+BURST = """
+state.n = (state.n + 1) % 3
+for k in range(state.n):
+    yield (state.sum + {a} % 10) % 1000 + k"""
 
 VALUES = (
     _function("affine", "i", "i", "return {a} % 97 * 3 + 1"),
@@ -153,10 +187,7 @@ VALUES = (
     _function("widen", "i", "f", "return {a} % 50", declared="float"),
     _function("same_text", "s", "s", "return {a}", declared="str"),
     _function("tail", TEXT, "x", "return {a}[1:]"),
-    _function(
-        "spell", "i", "s", "out = np.empty({a} % 4, np.uint8)\nfor k in range(len(out)):\n    out[k] = 97 + k\nreturn out",
-        declared="str",
-    ),
+    _function("spell", "i", "s", SPELL, declared="str"),
 )  # fmt: skip
 
 LISTS = (
@@ -167,11 +198,11 @@ LISTS = (
     _function("flags", "i", "l", "return np.zeros({a} % 3, np.bool_)"),
     _function("tail_list", LIST, "l", "return {a}[1:]"),
     _function("every_other", LIST, "l", "return {a}[::2]"),
-    _function("triple", "i", "l", "out = np.empty(3, np.int64)\nfor k in range(3):\n    out[k] = {a} % 7 + k\nreturn out"),
+    _function("triple", "i", "l", "y = np.empty(3, np.int64)\nfor k in range(3):\n    y[k] = {a} % 7 + k\nreturn y"),
     _function("fixed", "i", "l", "return np.arange(3) + {a} % 5", declared="ps.array(int, 3)"),
     _function("widened", "i", "l", "return np.arange({a} % 4)", declared="list[float]"),
     _function("no_list", "i", "l", "return np.arange(0)"),
-    _function("ring", "i", "l", "state.ring[state.at] = {a} % 97\nstate.at = (state.at + 1) % 4\nreturn state.ring", state="Window"),
+    _function("ring", "i", "l", f"{TURN}\nreturn state.ring", state="Window"),
     _function("pieces", "s", "l", 'return {a}.split("a")', to="list[str]"),
     _function("nest", "i", "l", "return [[k] * k for k in range({a} % 4)]", to="list[list[int]]"),
     _function("couple", "i", "l", 'return [float(len(format({a}, "d"))), 0.5]', to="ps.array(float, 2)"),
@@ -187,7 +218,7 @@ SLOW = (
     _function("join", "zs", "s", 'return "-".join({a})[:9]', to="str"),
     _function("depth", "z", "i", "return len(str({a})) + len({a})", to="int"),
     _function("back", "x", "x", "return bytes(reversed({a}))", to="bytes"),
-    _function("look", "i", "i", "return dict(zip(range(9), format({a} % 512, \"09b\"))).get({a} % 9) == \"1\"", to="int"),
+    _function("look", "i", "i", 'return dict(enumerate(format({a} % 512, "09b"))).get({a} % 9) == "1"', to="int"),
 )  # fmt: skip
 
 PREDICATES = tuple(t for t in (*VALUES, *SLOW) if t.gives == ("b",) or t.name == "rest")
@@ -201,26 +232,17 @@ TUPLES = (
 )
 
 STATEFUL = (
-    _function("tally", "i", "i", "state.n += 1\nstate.sum = (state.sum * 31 + {a} % 97) % 1000003\nreturn state.sum", state="Tally"),
+    _function("tally", "i", "i", TALLY, state="Tally"),
     _function("count", "", "i", "state.n += 1\nreturn state.n * 1000 + state.sum % 1000", state="Tally"),
-    _function("tally_text", TEXT, "i", "state.sum = (state.sum * 7 + len({a})) % 9973\nreturn state.sum", state="Tally"),
-    _function(
-        "average", "f", "f",
-        "if -1e9 < {a} < 1e9:\n    state.total = state.total * 0.5 + {a}\nreturn state.total + state.level[0] + state.level[1]",
-        state="Window",
-    ),
-    _function(
-        "window", "i", "i",
-        "state.ring[state.at] = {a} % 97\nstate.at = (state.at + 1) % 4\nh = 3 if state.up else 4\n"
-        "for x in state.ring:\n    h = (h * 31 + x) % 1000003\nreturn h",
-        state="Window",
-    ),
-    _function("slow_tally", "i", "i", 'state.n += len(format({a}, "b"))\nreturn state.n + state.sum', state="Tally", to="int"),
-)  # fmt: skip
+    _function("heard", TEXT, "i", "state.sum = (state.sum * 7 + len({a})) % 9973\nreturn state.sum", state="Tally"),
+    _function("average", "f", "f", AVERAGE, state="Window"),
+    _function("window", "i", "i", WINDOW, state="Window"),
+    _function("slowly", "i", "i", SLOWLY, state="Tally", to="int"),
+)
 
 STATEFUL_PREDICATES = (
     _function("turn", "", "b", "state.n += 1\nreturn (state.n + state.sum) % 3 != 0", state="Tally"),
-    _function("gate", "i", "b", "state.at = (state.at + 1) % 4\nreturn state.up or (state.ring[state.at] + {a} % 7) % 2 == 0", state="Window"),
+    _function("gate", "i", "b", f"{TURN}\nreturn state.up or (state.ring[0] + {{a}} % 7) % 2 == 0", state="Window"),
     _function("above", "f", "b", "state.total = state.total * 0.5 + 0.25\nreturn {a} > state.total", state="Window"),
 )  # fmt: skip
 
@@ -233,9 +255,9 @@ PUSHES = (
     _function("lists", "i", "l", "for k in range({a} % 3):\n    yield np.arange(k + 1)"),
 )
 STATEFUL_PUSHES = (
-    _function("burst", "i", "i", "state.n = (state.n + 1) % 3\nfor k in range(state.n):\n    yield (state.sum + {a} % 10) % 1000 + k", state="Tally"),
-    _function("trail", "i", "i", "state.at = (state.at + 1) % 4\nfor k in range(state.at):\n    yield state.ring[k]\nstate.ring[state.at] = {a} % 97", state="Window"),
-)  # fmt: skip
+    _function("burst", "i", "i", BURST, state="Tally"),
+    _function("trail", "i", "i", TRAIL, state="Window"),
+)
 """No template for `flat_map` pushes more than three items for one."""
 
 COLUMNS = (

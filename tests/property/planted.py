@@ -1,16 +1,17 @@
-"""Faults for which every backend must raise the same error: at most one in a graph, so that it is clear which comes first.
+"""Faults for which every backend must raise the same error; at most one in a graph, so that it is clear which is first.
 
-Each entry is a step that brings the fault, or None where the fault lies in the data or in the control alone.
+Each entry is a step that brings the fault, or none where the fault lies in the data or in the control alone.
 """
 
 from __future__ import annotations
 
-from penstock.graph import types
 from tests.property import library as lib
 from tests.property.builder import Builder, Point
 from tests.property.hooks import _node
 from tests.property.library import _function
 from tests.property.steps import Step, _keywords, enumerate_, open_field, regions
+
+from penstock.graph import types
 
 DIVIDE = _function("divide", "i", "i", "return 100 // ({a} % 5)")
 CUBE = _function("cube", "i", "i", "return {a} * {a} * {a}")
@@ -92,7 +93,14 @@ def unequal_lengths(b: Builder, p: Point) -> Point | None:
     return open_field(b, p, name.split(".")[0])
 
 
-NEEDS = {"function": ("i", "s"), "pushes": ("i",), "key": ("f",), "empty": ("li",), "sum": ("i", "li"), "lengths": ("q",)}
+NEEDS = {
+    "function": ("i", "s"),
+    "pushes": ("i",),
+    "key": ("f",),
+    "empty": ("li",),
+    "sum": ("i", "li"),
+    "lengths": ("q",),
+}
 """The families of columns without which a fault has no place."""
 
 FAULTS: dict[str, tuple[Step, ...]] = {

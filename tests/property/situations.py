@@ -1,6 +1,7 @@
 """What occurs in a case: the kinds of its nodes and the situations that the tests must not miss.
 
-Read off the finished graph and its data, not noted while building, so that it tells what is there and not what was meant.
+Read off the finished graph and its data, not noted while building, so that it tells what is there and not what was
+meant.
 """
 
 from __future__ import annotations
@@ -8,37 +9,42 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from tests.property.graphs import Case
+from tests.property.library import kind_of
+
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.aggregate import Builtin
 from penstock.graph.tree import Tree
-from tests.property.graphs import Case
-from tests.property.library import kind_of
 
 EMPTIES = 200
 """How many empty lists in a row are hundreds of empty regions."""
 
 WANTED = (
     *(f"aggregate {kind}" for kind in ("sum", "count", "mean", "variance", "min", "max", "first", "last", "collect")),
-    "aggregate fold", "fold with begin", "aggregate of a parent's field", "aggregate keep=",
-    "branch", "branch in a region", "an aggregate on each side of a branch in a region",
-    "close", "close with fields", "control", "control after the last", "control at one place", "control before the first",
-    "control inside a found region", "control inside the stream",
+    *(f"aggregate {what}" for what in ("fold", "fold with begin", "of a parent's field", "keep=")),
+    *(f"branch {where}" for where in ("anywhere", "in a region", "in a region with an aggregate on each side")),
+    *("close", "close with fields", "field of a struct", "interpreted function", "map_columns in a region"),
+    *(f"control {where}" for where in ("before the first", "inside the stream", "after the last", "at one place")),
+    *("control inside a found region", "control after key_by"),
     *(f"emit {what}" for what in ("in a region", "with values", "without values", "handled after its region")),
-    *(f"enumerate {what}" for what in ("list", "string", "bytes", "fixed array", "list of structs", "list of lists", "computed", "collected")),
-    "enumerate with index", "enumerate without index", "flat_map keep=", "flat_map of a tuple", "flat_map keyed",
-    "field of a struct", "handler function", "handler field", "handler keyed", "interpreted function",
-    "item empty input", "item single", "item NaN", "item infinity", "item minus zero", "item empty text", "item hundreds of empty regions",
-    *(f"key {kind}" for kind in ("i", "s", "f", "b", "t", "x", "composite")), "key of a parent", "key inside a region",
-    "leaf inner", "leaf in a region", "leaves several", "map of a tuple", "map keyed", "map_columns in a region",
-    *(f"nested {pair}" for pair in ("enumerate in enumerate", "enumerate in found", "found in enumerate", "found in found")),
-    "nested three deep", "nulls dropped", "nulls filled",
-    "regions by float", "regions by string", "regions by two", "regions keep=", "regions start",
-    "signal under a shuffle of keys", "source cut into chunks", "source dictionary", "source of dicts",
-    "state array", "state in a region", "state keyed", "state unkeyed", "filter keyed",
-    *(f"through {hook}" for hook in ("begin pushes", "run pushes", "end pushes", "without a region", "in a region", "of a tuple")),
+    *(f"enumerate {what}" for what in ("list", "string", "bytes", "fixed array", "list of structs", "list of lists")),
+    *(f"enumerate {what}" for what in ("computed", "collected", "with index", "without index")),
+    *("flat_map keep=", "flat_map of a tuple", "map of a tuple"),
+    *(f"handler {what}" for what in ("function", "field", "keyed")),
+    *(f"item {what}" for what in ("empty input", "single", "NaN", "infinity", "minus zero", "empty text")),
+    "item hundreds of empty regions",
+    *(f"key {kind}" for kind in ("i", "s", "f", "b", "t", "x", "composite", "of a parent", "inside a region")),
+    *(f"leaf {what}" for what in ("inner", "in a region", "one of several")),
+    *(f"nested {a} in {b}" for a in ("enumerate", "found") for b in ("enumerate", "found")),
+    *("nested three deep", "nulls dropped", "nulls filled"),
+    *(f"regions {what}" for what in ("by float", "by string", "by two", "keep=", "start")),
+    *(f"source {what}" for what in ("cut into chunks", "dictionary", "of dicts")),
+    *(f"state {what}" for what in ("array", "in a region", "unkeyed", "keyed map", "keyed filter", "keyed flat_map")),
+    *(f"through {hook} pushes" for hook in ("begin", "run", "end")),
+    *(f"through {where}" for where in ("without a region", "in a region", "of a tuple")),
     *(f"type {t}" for t in ("uint8", "int32", "int64", "float", "double", "bool", "string", "binary", "date32[day]")),
-)  # fmt: skip
+)
 """Every situation that must occur; `situations` may find more."""
 
 
@@ -75,12 +81,11 @@ def _of_value(value: object) -> Iterator[str]:
 
 
 def _of_tree(case: Case, tree: Tree) -> Iterator[str]:
-    yield from ["leaves several"] if len(case.leaves) > 1 else []
+    yield from ["leaf one of several"] if len(case.leaves) > 1 else []
     yield from ["leaf inner"] if any(tree.children[leaf] for leaf in case.leaves) else []
     yield from ["leaf in a region"] if any(leaf.shape.regions for leaf in case.leaves) else []
     places = [signal.index for signal in case.control]
     rows = case.items.rows
-    yield from ["control"] if places else []
     yield from ["control before the first"] if 0 in places and rows else []
     yield from ["control after the last"] if rows in places and rows else []
     yield from ["control inside the stream"] if any(0 < place < rows for place in places) else []
@@ -89,7 +94,7 @@ def _of_tree(case: Case, tree: Tree) -> Iterator[str]:
     if places and any(region.is_found for node in handling for region in node.shape.regions):
         yield "control inside a found region"
     if places and any(node.shape.key for node in handling):
-        yield "signal under a shuffle of keys"
+        yield "control after key_by"
 
 
 def _of_node(tree: Tree, node: n.GraphNode) -> Iterator[str]:
@@ -97,12 +102,12 @@ def _of_node(tree: Tree, node: n.GraphNode) -> Iterator[str]:
     yield from ["interpreted function"] if any(function.reason for function in node.functions) else []
     children = tree.children[node]
     if len(children) > 1:
-        yield "branch"
+        yield "branch anywhere"
         if node.shape.regions:
             yield "branch in a region"
             region = node.shape.regions[-1]
             if sum(_closes(tree, child, region) for child in children) > 1:
-                yield "an aggregate on each side of a branch in a region"
+                yield "branch in a region with an aggregate on each side"
     for rule, kind in _RULES.items():
         if isinstance(node, kind):
             yield from rule(node)
@@ -169,7 +174,7 @@ def _of_aggregate(node: n.Aggregate) -> Iterator[str]:
             yield from ["aggregate of a parent's field"] if result.field in node.given.parents else []
         else:
             yield "aggregate fold"
-            yield from ["fold with begin"] if result.begin else []
+            yield from ["aggregate fold with begin"] if result.begin else []
 
 
 def _of_key_by(node: n.KeyBy) -> Iterator[str]:
@@ -184,7 +189,7 @@ def _of_stateful(node: n.Stateful) -> Iterator[str]:
     if node.state is None:
         return
     kind = {n.Map: "map", n.Filter: "filter", n.FlatMap: "flat_map"}[type(node)]
-    yield from [f"{kind} keyed", "state keyed"] if node.given.key else ["state unkeyed"]
+    yield from [f"state keyed {kind}"] if node.given.key else ["state unkeyed"]
     yield from ["state array"] if node.state.__name__ == "Window" else []
     yield from ["state in a region"] if node.given.regions else []
     for handler in node.handlers:

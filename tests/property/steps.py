@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import pyarrow.types as pt
-
-from penstock.graph import types
 from tests.property import library as lib
 from tests.property.builder import LARGEST, Builder, Point
 from tests.property.hooks import FOLDS, NODES
 from tests.property.records import EMITTABLE
+
+from penstock.graph import types
 
 Step = Callable[[Builder, Point], Point | None]
 KEYS = "i|s|f|b|t|x"
@@ -94,7 +94,13 @@ def flat_map_state(b: Builder, p: Point) -> Point | None:
 
 
 def _flat_map(
-    b: Builder, p: Point, template: lib.Template, function: str, state: str, handlers: str = "", pays: Sequence[str] = ()
+    b: Builder,
+    p: Point,
+    template: lib.Template,
+    function: str,
+    state: str,
+    handlers: str = "",
+    pays: Sequence[str] = (),
 ) -> Point:
     kept = b.choose.some(list(p.own), 0, 2)
     names: list[str] = []

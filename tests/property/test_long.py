@@ -6,7 +6,6 @@ import os
 from itertools import count, islice
 
 import pytest
-
 from tests.property.check import try_many
 
 GRAPHS = int(os.environ.get("PENSTOCK_LONG_GRAPHS") or 20_000)

@@ -82,39 +82,33 @@ def swapped(line: Any, i: int) -> Iterator[tuple[float, float]]:
 
 
 def pair(line: Any, at: int) -> tuple[float, float, int]:
-    """The two numbers of the pair that the bracket at `at` opens, and where it ends; -1 where it is none."""
-    first, comma = number(line, at + 1)
-    if comma < 0 or comma >= len(line) or line[comma] != COMMA:
-        return 0.0, 0.0, -1
-    second, close = number(line, comma + 1)
-    if close < 0 or close >= len(line) or line[close] != CLOSE:
-        return 0.0, 0.0, -1
-    return first, second, close
+    """The two numbers of the pair that the bracket at `at` opens, and where it ends; -1 where it is none.
 
-
-def number(line: Any, at: int) -> tuple[float, int]:
-    """The number that begins at `at`, and where it ends; -1 where there is none."""
-    negative = at < len(line) and line[at] == MINUS
-    start = at + 1 if negative else at
-    mantissa, end = digits(line, start, 0, DIGITS)
-    whole, decimals = end - start, 0
-    if whole > 0 and end < len(line) and line[end] == POINT:
-        mantissa, end = digits(line, end + 1, mantissa, DIGITS - whole)
-        decimals = end - start - whole - 1
-        whole = whole if decimals > 0 else 0
-    if whole == 0 or whole + decimals > DIGITS:
-        return 0.0, -1
-    value = mantissa / POWERS[decimals]
-    return -value if negative else value, end
-
-
-def digits(line: Any, at: int, mantissa: int, most: int) -> tuple[int, int]:
-    """The digits from `at` on, behind those of `mantissa`, and where they end; at most one more than `most`."""
-    stop = min(len(line), at + most + 1)
-    while at < stop and ZERO <= line[at] <= NINE:
-        mantissa = 10 * mantissa + line[at] - ZERO
+    One function for both numbers, digits and point: this is the innermost loop of the application.
+    """
+    size = len(line)
+    first = second = 0.0
+    for follows in (COMMA, CLOSE):
+        first = second
         at += 1
-    return mantissa, at
+        negative = at < size and line[at] == MINUS
+        start = at + 1 if negative else at
+        at, point, mantissa = start, size, 0
+        while at < size and at < start + DIGITS + 2:
+            byte = line[at]
+            if ZERO <= byte <= NINE:
+                mantissa = 10 * mantissa + byte - ZERO
+            elif byte == POINT and point == size:
+                point = at
+            else:
+                break
+            at += 1
+        whole, decimals = min(point, at) - start, max(at - point - 1, 0)
+        if at >= size or line[at] != follows or whole < 1 or whole + decimals > DIGITS or point == at - 1:
+            return 0.0, 0.0, -1
+        second = mantissa / POWERS[decimals]
+        second = -second if negative else second
+    return first, second, at
 
 
 # The answer by the plainest Python.

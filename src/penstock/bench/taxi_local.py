@@ -116,34 +116,30 @@ def head(text, start, stop):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(error_model="numpy")
-def number(text, at, end):  # type: ignore[no-untyped-def]
-    """The number at a place and the place behind `end`, which must follow it; 0 where that is not so."""
+def number(text, at, follows):  # type: ignore[no-untyped-def]
+    """The number at a place and the place behind `follows`, which must come next; 0 where that is not so.
+
+    A line ends with a quote, so no number runs out of it.
+    """
     negative = text[at] == 45
     if negative:
         at += u64(1)
-    mantissa, point = digits(text, at, u64(0))
-    whole, decimals = point - at, u64(0)
-    if text[point] == 46:
-        at = point + u64(1)
-        mantissa, point = digits(text, at, mantissa)
-        decimals = point - at
-        if decimals == u64(0):
-            return 0.0, u64(0)
-    if whole == u64(0) or whole + decimals > u64(15) or text[point] != end:
+    start, point, mantissa = at, u64(0), u64(0)
+    while True:
+        digit = u64(text[at]) - u64(48)
+        if digit <= u64(9):
+            mantissa = u64(10) * mantissa + digit
+        elif text[at] == 46 and point == u64(0):
+            point = at
+        else:
+            break
+        at += u64(1)
+    decimals = at - u64(1) - point if point > u64(0) else u64(0)
+    digits = at - start - u64(point > u64(0))
+    if text[at] != follows or digits == u64(0) or digits > u64(15) or point == start or point == at - u64(1):
         return 0.0, u64(0)
     value = np.int64(mantissa) / POWERS[decimals]
-    return -value if negative else value, point + u64(1)
-
-
-@numba.njit
-def digits(text, at, mantissa):  # type: ignore[no-untyped-def]
-    """A line ends with a quote, so no digits run out of it."""
-    digit = u64(text[at]) - u64(48)
-    while digit <= u64(9):
-        mantissa = u64(10) * mantissa + digit
-        at += u64(1)
-        digit = u64(text[at]) - u64(48)
-    return mantissa, at
+    return -value if negative else value, at + u64(1)
 
 
 # In plain Python

@@ -20,7 +20,7 @@ def show(name: str, scale: str, repeats: int, as_json: bool) -> None:
         click.echo(json.dumps(benchmark.run(scale, repeats).as_dict()))
         return
     console = Console()
-    console.print(f"[bold]{name}[/]: {benchmark.about}")
+    console.print(f"\n[bold]{name}[/]: {benchmark.about}\n")
     with console.status(f"measuring at scale {scale}, {repeats} repeats"):
         report = benchmark.run(scale, repeats)
     console.print(times(benchmark, report), ratios(benchmark, report))
@@ -28,23 +28,22 @@ def show(name: str, scale: str, repeats: int, as_json: bool) -> None:
 
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="dim", box=box.SIMPLE_HEAD, pad_edge=False)
-    for at, column in enumerate(columns):
-        table.add_column(column, justify="left" if at == 0 else "right")
+    for column in columns:
+        table.add_column(column, justify="left" if column in ("case", "what", "ratio") else "right")
     return table
 
 
 def times(benchmark: Benchmark, report: Report) -> Table:
     """The time of each, best and spread, and its speed; the case stands with the first of its rows."""
-    table = _table(f"scale {report.scale}, one core", "case", "what", "best", "min..max", benchmark.unit)
+    table = _table(f"scale {report.scale}, one core", "case", "what", "time, min..max", benchmark.unit)
     shown = None
     for (case, what), runs in _grouped(report.runs).items():
         if shown not in (None, case):
             table.add_section()
         seconds = [run.seconds for run in runs]
         speed = "" if case == FIRST else _figure(max(run.speed for run in runs) / 1e6)
-        spread = f"{_time(min(seconds))}..{_time(max(seconds))}"
         style = "bold" if what == "penstock" else ""
-        table.add_row(case if case != shown else "", what, _time(min(seconds)), spread, speed, style=style)
+        table.add_row(case if case != shown else "", what, _spread(min(seconds), max(seconds)), speed, style=style)
         shown = case
     return table
 
@@ -69,8 +68,10 @@ def _grouped(runs: tuple[Run, ...]) -> dict[tuple[str, str], list[Run]]:
     return grouped
 
 
-def _time(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
+def _spread(least: float, most: float) -> str:
+    if most >= 1:
+        return f"{least:.2f}..{most:.2f} s"
+    return f"{1e3 * least:.3g}..{1e3 * most:.3g} ms"
 
 
 def _figure(number: float) -> str:

@@ -13,7 +13,7 @@ from penstock.graph import types
 
 
 def arrays_of(array: pa.Array, is_wide: bool = False) -> list[np.ndarray]:
-    """The arrays of a column without nulls: offsets from the outside in, then elements. Read-only, mostly not copied."""
+    """The arrays of a column without nulls: offsets from the outside in, then elements. Read-only, seldom copied."""
     t = array.type
     if types.is_scalar(t):
         return [_fixed(_scalars(array, is_wide))]

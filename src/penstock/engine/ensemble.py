@@ -19,11 +19,14 @@ class Ensemble:
     Invariant: marks go up in `places`; a mark at place p stands before item p. A mark's kind and reference are those of
     `plan.sink`: a region at a depth opens with a row of `parents[depth]` as its parent, or closes; a signal has its
     number and its row in `signals`. `initial` are the parents' rows of regions that are open from before, -1 for none.
+    `index` holds the place in the source of every item and of the one that would follow; without it they follow each
+    other from `base`.
     """
 
     count: int
     columns: dict[str, pa.Array]
-    index: np.ndarray
+    base: int = 0
+    index: np.ndarray | None = None
     parents: list[dict[str, pa.Array]] = field(default_factory=list)
     initial: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     kinds: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -35,7 +38,12 @@ class Ensemble:
 
     def index_at(self, row: int) -> int:
         """The index in the source of the item at a row; behind the last, of the one that would follow."""
-        return int(self.index[min(row, self.count)])
+        row = min(row, self.count)
+        return self.base + row if self.index is None else int(self.index[row])
+
+    def indices(self) -> np.ndarray:
+        """The indices of all items, and of the one that would follow."""
+        return np.arange(self.base, self.base + self.count + 1) if self.index is None else self.index
 
     def parent_rows(self, depth: int) -> np.ndarray:
         """For each item the row of its parent at a depth."""

@@ -8,6 +8,7 @@ import pyarrow as pa
 from penstock.engine.columns import arrays_of, lists_to_arrow
 from penstock.graph import types
 from penstock.plan.sink import Heap
+from penstock.plan.spec import Code
 
 
 class HeldHeap:
@@ -27,6 +28,10 @@ class HeldHeap:
         if self.refers is not None:
             return lists_to_arrow(offsets.copy(), self.refers.column().take(pa.array(taken)), self.heap.column.type)
         return lists_to_arrow(offsets.copy(), taken.copy(), self.heap.column.type)
+
+    @property
+    def is_collected(self) -> bool:
+        return self.heap.is_collected
 
     def tail(self) -> np.ndarray:
         """The elements of the value that is still collected."""
@@ -55,6 +60,52 @@ class HeldHeap:
         """Forget all closed values and go on collecting behind these elements."""
         self._set(np.zeros(1, np.int64), tail)
         self.used = len(tail)
+
+
+class Heaps:
+    """All heaps of a loop. Their counts, and the indices into them that are carried, are integers of the loop."""
+
+    def __init__(self, code: Code) -> None:
+        self.place = {name: at for at, name in enumerate(code.integers)}
+        self.held: dict[str, HeldHeap] = {}
+        for heap in code.heaps:
+            self.held[heap.name] = HeldHeap(heap, self.held[heap.refers.name] if heap.refers else None)
+
+    def arrays(self) -> list[np.ndarray]:
+        """The arrays that a loop is given, and gives back, larger where it had to grow them."""
+        return [array for heap in self.held.values() for array in (heap.offsets, heap.elements)]
+
+    def take(self, arrays: list[np.ndarray], integers: np.ndarray) -> None:
+        """Take the arrays back, and how far they are filled."""
+        for at, (name, heap) in enumerate(self.held.items()):
+            heap.offsets, heap.elements = arrays[2 * at], arrays[2 * at + 1]
+            heap.count = int(integers[self.place[f"{name}_n"]])
+            heap.used = int(integers[self.place[f"{name}_u"]]) if heap.is_collected else int(heap.offsets[heap.count])
+
+    def forget(self, integers: np.ndarray) -> None:
+        """Empty all heaps but for what outlives the call, which is numbered anew."""
+        tails = {name: heap.tail() for name, heap in self.held.items() if heap.is_collected}
+        for name, heap in self.held.items():
+            if not heap.is_collected:
+                self._keep(name, heap, tails, integers)
+        for name, tail in tails.items():
+            self.held[name].restart(tail)
+            integers[self.place[f"{name}_n"]] = 0
+            integers[self.place[f"{name}_u"]] = self.held[name].used
+
+    def _keep(self, name: str, heap: HeldHeap, tails: dict[str, np.ndarray], integers: np.ndarray) -> None:
+        """Keep the values that carried variables point to, and those that a list still collected consists of."""
+        places = [self.place[ref] for ref in heap.heap.refs] if heap.count else []
+        # A variable of a region that is not open points nowhere; any value will do for it.
+        indices = np.array([min(int(integers[place]), heap.count - 1) for place in places], np.int64)
+        users = [user for user in tails if self.held[user].refers is heap]
+        heap.keep(np.concatenate([indices, *(tails[user] for user in users)]))
+        integers[places] = np.arange(len(places))
+        start = len(indices)
+        for user in users:
+            tails[user] = np.arange(start, start + len(tails[user]))
+            start += len(tails[user])
+        integers[self.place[f"{name}_n"]] = heap.count
 
 
 def _element_dtype(heap: Heap) -> np.dtype:

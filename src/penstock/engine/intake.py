@@ -54,23 +54,31 @@ def _taken(left: list[At], before: int) -> tuple[At, ...]:
 
 def ensemble_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]) -> Ensemble:
     """A batch as it enters the graph behind a source, or behind the nodes that clean it."""
-    index = np.arange(batch.base, batch.base + batch.rows.num_rows + 1)
-    rows, kept = batch.rows, np.ones(batch.rows.num_rows, bool)
+    rows, dropped = batch.rows, None
     for node in _cleaning(entry):
         if isinstance(node, n.FillNull):
             rows = _filled(rows, node)
         else:
-            kept &= ~_nulls(rows, node.names)
-    if not kept.all():
-        rows = rows.filter(pa.array(kept))
-    _refuse(entry.source, rows, index[:-1][kept])
-    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    before = np.concatenate(([0], np.cumsum(kept)))
-    ensemble = Ensemble(rows.num_rows, columns, np.append(index[:-1][kept], index[-1]))
+            here = _nulls(rows, node.names)
+            dropped = here if dropped is None else dropped | here
+    ensemble = _kept(rows, batch.base, dropped)
+    _refuse(entry.source, ensemble)
     ensemble.is_first, ensemble.is_last = batch.is_first, batch.is_last
-    reached = [given for given in batch.control if given.index <= index[-1]]
-    place_signals(ensemble, [(int(before[given.index - batch.base]), given.signal) for given in reached], signals)
+    reached = [given for given in batch.control if given.index <= batch.base + batch.rows.num_rows]
+    places = [given.index - batch.base for given in reached]
+    if dropped is not None:
+        before = np.concatenate(([0], np.cumsum(~dropped)))
+        places = [int(before[place]) for place in places]
+    place_signals(ensemble, list(zip(places, (given.signal for given in reached), strict=True)), signals)
     return ensemble
+
+
+def _kept(rows: pa.RecordBatch, base: int, dropped: np.ndarray | None) -> Ensemble:
+    index = None
+    if dropped is not None and dropped.any():
+        index = np.arange(base, base + rows.num_rows + 1)[np.append(~dropped, True)]
+        rows = rows.filter(pa.array(~dropped))
+    return Ensemble(rows.num_rows, dict(zip(rows.schema.names, rows.columns, strict=True)), base, index)
 
 
 def _cleaning(entry: n.GraphNode) -> list[n.DropNulls | n.FillNull]:
@@ -104,21 +112,21 @@ def _filled(rows: pa.RecordBatch, node: n.FillNull) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _refuse(source: n.Source, rows: pa.RecordBatch, index: np.ndarray) -> None:
+def _refuse(source: n.Source, ensemble: Ensemble) -> None:
     """Raise for the first item with a null, or with an unsigned integer that no signed one holds."""
     found = []
-    for at, (name, column) in enumerate(zip(rows.schema.names, rows.columns, strict=True)):
+    for at, (name, column) in enumerate(ensemble.columns.items()):
         here = null_rows(column)
         if here is not None:
             row = int(np.argmax(here))
             found.append((row, at, name, bool(column[row].is_valid)))
     if found:
         row, _, name, is_element = min(found)
-        raise null_error(source.label, name, int(index[row]), is_element)
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        raise null_error(source.label, name, ensemble.index_at(row), is_element)
+    for name, column in ensemble.columns.items():
         beyond = beyond_int64(column)
         if beyond is not None:
             raise DataError(
-                f"{source.label}: an integer must fit 64 bits with a sign; {name!r} does not in item {index[beyond]}; "
-                f"convert the column to float64 or to a string before"
+                f"{source.label}: an integer must fit 64 bits with a sign; {name!r} does not in item "
+                f"{ensemble.index_at(beyond)}; convert the column to float64 or to a string before"
             )

@@ -27,9 +27,7 @@ class IntegerIndex:
     def number(self, values: np.ndarray) -> np.ndarray:
         slots, at = np.empty(len(values), np.int64), 0
         while at < len(values):
-            at, self.count = keyed.number_integers(
-                values, at, slots, self.direct, self.table, self.keys, self.count
-            )
+            at, self.count = keyed.number_integers(values, at, slots, self.direct, self.table, self.keys, self.count)
             if at < len(values):
                 self._grow()
         return slots

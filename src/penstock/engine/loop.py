@@ -11,22 +11,22 @@ import pyarrow as pa
 
 from penstock.engine.columns import arrays_of, elements_of, scalars_to_arrow
 from penstock.engine.ensemble import Ensemble
-from penstock.engine.heap import HeldHeap
+from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
 from penstock.engine.keys import KeyIndex
 from penstock.engine.state import States
 from penstock.errors import DataError, FunctionError, InternalError, PenstockError
 from penstock.graph import faults, types
 from penstock.graph import nodes as n
-from penstock.graph.record import Record, Signal
+from penstock.graph.record import Signal
 from penstock.graph.source import to_plain
 from penstock.graph.tree import Delivery
 from penstock.kernels import compile as compiler
 from penstock.kernels import support
 from penstock.kernels.fingerprint import fingerprint
 from penstock.plan.code import Buffer, Column
-from penstock.plan.loop import Code, Keys
 from penstock.plan.sink import OutColumn, Outlet, Sink
+from penstock.plan.spec import Code, Keys
 
 ROOM = 1 << 18
 """How many rows a sink holds before the loop hands them out."""
@@ -70,10 +70,7 @@ class RunningLoop:
         self.integers, self.floats = np.zeros(len(code.integers), np.int64), np.zeros(len(code.floats))
         self.records = {name: (record.layout.new(), record.layout.new()) for name, record in code.records.items()}
         self.emitted = {name: signal.layout.new() for name, signal in code.emitted.items()}
-        held: dict[str, HeldHeap] = {}
-        for heap in code.heaps:
-            held[heap.name] = HeldHeap(heap, held[heap.refers.name] if heap.refers else None)
-        self.heaps = held
+        self.heaps = Heaps(code)
         self.arrays: dict[str, np.ndarray] = {}
         self.where = np.zeros(2, np.int64)
 
@@ -99,10 +96,11 @@ class RunningLoop:
                 after, mark_after, progress, *heaps = self.kernel(*given)
             except Exception as error:
                 raise self._explained(error, ensemble) from error
-            self._take_heaps(heaps)
+            self.heaps.take(heaps, self.integers)
             output = self._output(ensemble, inputs, row, after)
-            self._forget()
-            self._enlarge()
+            self.heaps.forget(self.integers)
+            if (after, mark_after) == (row, mark):
+                self._enlarge()
             if progress == 3:
                 self._finish(output, ensemble)
                 yield output
@@ -146,7 +144,7 @@ class RunningLoop:
         self.room_array = np.array([self.room[b.name] for b in code.buffers], np.int64)
         self.needed, self.used = np.zeros(len(code.buffers), np.int64), np.zeros(len(code.buffers), np.int64)
         arguments: list[Any] = [ensemble.count, first, ensemble.is_last, row, mark]
-        arguments += [ensemble.kinds, ensemble.places, ensemble.references, ensemble.index, initial]
+        arguments += [ensemble.kinds, ensemble.places, ensemble.references, self._indices(ensemble), initial]
         arguments += [self.where, self.integers, self.floats, self.room_array, self.needed, self.used]
         for given in code.inputs:
             column = inputs[given.column.prefix]
@@ -159,11 +157,14 @@ class RunningLoop:
             arguments += pair
         arguments += [ensemble.signals[number] for number in code.signals_in.values()]
         arguments += list(self.emitted.values())
-        for heap in self.heaps.values():
-            arguments += [heap.offsets, heap.elements]
+        arguments += self.heaps.arrays()
         for name, dtype in self._sink_arrays():
             arguments.append(self._array(name, dtype))
         return arguments
+
+    def _indices(self, ensemble: Ensemble) -> np.ndarray:
+        """The indices of the items, where the loop hands them on to other loops."""
+        return ensemble.indices() if any(sink.is_cut for sink in self.code.sinks) else np.empty(0, np.int64)
 
     def _sink_arrays(self) -> Iterator[tuple[tuple[str, str], Any]]:
         """The arrays that the loop writes, in the order of its arguments: (buffer, array) and the element type."""
@@ -192,44 +193,8 @@ class RunningLoop:
 
     # Out of the loop
 
-    def _take_heaps(self, arrays: list[np.ndarray]) -> None:
-        for at, (name, heap) in enumerate(self.heaps.items()):
-            heap.offsets, heap.elements = arrays[2 * at], arrays[2 * at + 1]
-            heap.count = int(self._integer(f"{name}_n"))
-            heap.used = int(self._integer(f"{name}_u")) if heap.heap.is_collected else int(heap.offsets[heap.count])
-
-    def _integer(self, name: str) -> np.int64:
-        return self.integers[self.code.integers.index(name)]  # type: ignore[no-any-return]
-
-    def _forget(self) -> None:
-        """Empty the heaps but for what is carried over, and number that anew."""
-        for name, heap in self.heaps.items():
-            if heap.heap.is_collected:
-                heap.tail_kept = heap.tail()
-        for name, heap in self.heaps.items():
-            if heap.heap.is_collected:
-                continue
-            names = heap.heap.refs
-            indices = [int(self._integer(ref)) for ref in names]
-            indices = [index if index < heap.count else 0 for index in indices] if heap.count else []
-            users = [h for h in self.heaps.values() if h.refers is heap]
-            tails = [user.tail_kept for user in users]
-            kept = np.concatenate([np.array(indices, np.int64), *tails])
-            heap.keep(kept)
-            for at, ref in enumerate(names if indices else ()):
-                self.integers[self.code.integers.index(ref)] = at
-            start = len(indices)
-            for user, tail in zip(users, tails, strict=True):
-                user.tail_kept = np.arange(start, start + len(tail))
-                start += len(tail)
-            self.integers[self.code.integers.index(f"{name}_n")] = heap.count
-        for name, heap in self.heaps.items():
-            if heap.heap.is_collected:
-                heap.restart(heap.tail_kept)
-                self.integers[self.code.integers.index(f"{name}_n")] = 0
-                self.integers[self.code.integers.index(f"{name}_u")] = heap.used
-
     def _enlarge(self) -> None:
+        """Make room for what a single row needs: nothing was done, though every buffer was empty."""
         for at, buffer in enumerate(self.code.buffers):
             if self.needed[at] > self.room[buffer.name]:
                 self.room[buffer.name] = max(int(self.needed[at]), 2 * self.room[buffer.name])
@@ -276,13 +241,17 @@ class RunningLoop:
     ) -> Ensemble:
         assert sink.marks is not None
         count, marks = self._count(sink.items.buffer), self._count(sink.marks)
-        kinds, places, references = (self.arrays[f"{sink.marks.name}_{part}"][:marks].copy() for part in ("kind", "at", "ref"))
+        kinds, places, references = (
+            self.arrays[f"{sink.marks.name}_{part}"][:marks].copy() for part in ("kind", "at", "ref")
+        )
         index = items.pop("#index").to_numpy() if "#index" in items else np.empty(0, np.int64)
-        made = Ensemble(count, items, np.append(index, ensemble.index[stop]))
+        made = Ensemble(count, items, index=np.append(index, ensemble.index_at(stop)))
         made.kinds, made.places, made.references = kinds, places, references
         made.parents = [self._rows(outlet, columns, 0, 0) for outlet in sink.parents]
         made.signals = [self.arrays[buffer.name][: self._count(buffer)].copy() for buffer in sink.signals.values()]
-        made.initial = np.array([self._initial(outlet, depth, made) for depth, outlet in enumerate(sink.parents)], np.int64)
+        made.initial = np.array(
+            [self._initial(outlet, depth, made) for depth, outlet in enumerate(sink.parents)], np.int64
+        )
         return made
 
     def _initial(self, outlet: Outlet, depth: int, made: Ensemble) -> int:
@@ -318,10 +287,13 @@ class RunningLoop:
         index = ensemble.index_at(row)
         if isinstance(error, support.Fault):
             fault = self.code.faults[-number - 1]
-            return _FAULTS[fault.kind](fault.node, fault.what, index)
+            explained: PenstockError = _FAULTS[fault.kind](fault.node, fault.what, index)
+            return explained
         if isinstance(error, (PenstockError, MemoryError)) or not 0 <= number < len(self.code.functions):
             return InternalError(f"a loop failed with {type(error).__name__}: {error}")
-        item = {name: to_plain(column.slice(row, 1))[0] for name, column in ensemble.columns.items() if row < ensemble.count}
+        item = {
+            name: to_plain(column.slice(row, 1))[0] for name, column in ensemble.columns.items() if row < ensemble.count
+        }
         return faults.function_error(self.code.functions[number], error, index, item)
 
 
@@ -343,7 +315,7 @@ _FAULTS: dict[str, Any] = {
 class _Columns:
     """The columns that a loop's indices point into."""
 
-    def __init__(self, inputs: dict[str, pa.Array], heaps: dict[str, HeldHeap]) -> None:
+    def __init__(self, inputs: dict[str, pa.Array], heaps: Heaps) -> None:
         self.inputs, self.heaps = inputs, heaps
         self.made: dict[str, pa.Array] = {}
 
@@ -352,8 +324,8 @@ class _Columns:
         if name not in self.made:
             if name in self.inputs:
                 self.made[name] = self.inputs[name]
-            elif name in self.heaps:
-                self.made[name] = self.heaps[name].column()
+            elif name in self.heaps.held:
+                self.made[name] = self.heaps.held[name].column()
             else:
                 self.made[name] = elements_of(self.of(Column(name[:-2], pa.null(), column.is_heap)))
         return self.made[name]
@@ -376,7 +348,9 @@ def _literal(value: Any, t: pa.DataType) -> np.ndarray:
 def _expanded(ensemble: Ensemble, depth: int, level: int | None) -> Any:
     """The columns of the parents at a depth, repeated for what lies at a deeper level."""
     if level is not None:
-        raise DataError("a key of fields of several parents must be made of fields of the item; map them to the item first")
+        raise DataError(
+            "a key of fields of several parents must be made of fields of the item; map them to the item first"
+        )
     rows = pa.array(ensemble.parent_rows(depth))
     return lambda name: ensemble.parents[depth][name].take(rows)
 
@@ -388,6 +362,3 @@ def _scope() -> dict[str, Any]:
     if not _compiled_scope:
         _compiled_scope.update(support.compiled())
     return dict(_compiled_scope)
-
-
-__all__ = ["Memory", "Output", "Record", "RunningLoop"]

@@ -14,7 +14,7 @@ from penstock.graph import nodes as n
 from penstock.graph.columns import call_on_columns, check_row_by_row
 from penstock.graph.reference import Result
 from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
-from penstock.plan.fuse import CLEANING, Segment
+from penstock.plan.fuse import Segment
 from penstock.plan.plan import Plan, plan
 
 BATCH_ITEMS = 1 << 20
@@ -25,7 +25,12 @@ class Run:
     """One run of some results of a graph. It can be run once."""
 
     def __init__(
-        self, leaves: tuple[n.GraphNode, ...], control: Sequence[At] = (), *, compile: bool = True, batch_items: int | None = None
+        self,
+        leaves: tuple[n.GraphNode, ...],
+        control: Sequence[At] = (),
+        *,
+        compile: bool = True,
+        batch_items: int | None = None,
     ) -> None:
         if batch_items is not None and (not isinstance(batch_items, int) or batch_items < 1):
             raise GraphError(f"run: batch_items must be a whole number of at least 1; got {batch_items!r}")
@@ -63,16 +68,14 @@ class Run:
             segment: RunningLoop(planned.codes[segment], memory, planned.signals, compile=self.compile)
             for segment in planned.segments
         }
-        self.planned, self.fed = planned, set()
+        self.planned = planned
+        self.fed: set[Segment] = set()
         for batch in batches(self.tree.source, self.control, self.batch_items):
-            ensembles = {
-                segment.entry: ensemble_of(segment.entry, batch, planned.signals)
-                for segment in planned.segments
-                if segment.feeder is None and isinstance(segment.entry, CLEANING)
-            }
+            ensembles: dict[n.GraphNode, Ensemble] = {}
             for segment in planned.fed_by(None):
-                ensemble = ensembles.get(segment.edge) or ensemble_of(segment.edge, batch, planned.signals)
-                yield from self._feed(segment, ensemble)
+                if segment.edge not in ensembles:
+                    ensembles[segment.edge] = ensemble_of(segment.edge, batch, planned.signals)
+                yield from self._feed(segment, ensembles[segment.edge])
             if not batch.is_last and batch.control and batch.control[-1].index > batch.base + batch.rows.num_rows:
                 raise never_reached(batch.control[-1], batch.base + batch.rows.num_rows)
 

@@ -37,7 +37,7 @@ class Parameter:
 
     @property
     def view(self) -> View | None:
-        return View(self.type.layout.dtype) if isinstance(self.type, type) else types.view(self.type)
+        return View(self.type.layout.dtype) if self.is_record else types.view(self.type)
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,9 @@ def _parameters(
     found = []
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise GraphError(f"{where}: a function must name its fields; got '*{parameter.name}' at {location(function)}")
+            raise GraphError(
+                f"{where}: a function must name its fields; got '*{parameter.name}' at {location(function)}"
+            )
         name = parameter.name
         field = resolve(name, scope)
         if name in records:
@@ -176,6 +178,11 @@ def _parameters(
     return tuple(found)
 
 
+def parameter_fields(where: str, function: Any, scope: Mapping[str, pa.DataType]) -> tuple[str, ...]:
+    """The fields that the parameters of a function name."""
+    return tuple(parameter.field for parameter in _parameters(where, function, scope, {}))
+
+
 def _after(signature: inspect.Signature, name: str) -> list[inspect.Parameter]:
     parameters = list(signature.parameters.values())
     return parameters[list(signature.parameters).index(name) + 1 :]
@@ -191,7 +198,9 @@ def resolve(name: str, scope: Mapping[str, Any]) -> str | None:
         return name
     dotted = [field for field in scope if "." in field and field.replace(".", "_") == name]
     if len(dotted) > 1:
-        raise GraphError(f"the parameter {name!r} must mean one field; it could mean {quoted(dotted)}; rename one of them")
+        raise GraphError(
+            f"the parameter {name!r} must mean one field; it could mean {quoted(dotted)}; rename one of them"
+        )
     return dotted[0] if dotted else None
 
 
@@ -199,7 +208,9 @@ def _facts(function: Any, parameters: tuple[Parameter, ...]) -> Facts:
     views = tuple(p.view for p in parameters)
     for parameter, view in zip(parameters, views, strict=True):
         if view is None:
-            return Facts(reason=f"a compiled function cannot see {parameter.field!r}, a {parameter.type}; enumerate it first")
+            return Facts(
+                reason=f"a compiled function cannot see {parameter.field!r}, a {parameter.type}; enumerate it first"
+            )
     return facts(function, views)  # type: ignore[arg-type]
 
 

@@ -7,6 +7,7 @@ hold; compiled, it is one row of a NumPy structured array with the same field na
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -35,18 +36,29 @@ class Layout:
         return made
 
 
-def layout_of(cls: type) -> Layout:
-    """Read the annotated fields of `cls` and of its bases."""
+def layout_of(cls: type, scope: dict[str, Any]) -> Layout:
+    """The annotated fields of `cls` behind those of its bases. `scope` is where annotations given as text are read."""
     fields: list[tuple[Any, ...]] = []
     initial: dict[str, Any] = {}
-    for base in reversed(cls.__mro__):
-        for name, annotation in inspect.get_annotations(base, eval_str=True).items():
-            if getattr(annotation, "__origin__", None) is ClassVar or annotation is ClassVar:
-                continue
-            fields.append(_field(cls, name, annotation))
-            initial[name] = _initial(cls, name, annotation)
+    for base in reversed(cls.__mro__[1:]):
+        if isinstance(known := vars(base).get("layout"), Layout):
+            fields += [(name, *_described(known.dtype[name])) for name in known.initial if name not in initial]
+            initial |= {name: getattr(cls, name, value) for name, value in known.initial.items()}
+    try:
+        annotations = inspect.get_annotations(cls, locals=scope, eval_str=True)
+    except NameError as error:
+        raise GraphError(f"{cls.__name__}: the type of a field cannot be read: {error}") from None
+    for name, annotation in annotations.items():
+        if getattr(annotation, "__origin__", None) is ClassVar or annotation is ClassVar:
+            continue
+        fields.append(_field(cls, name, annotation))
+        initial[name] = _initial(cls, name, annotation)
     dtype = np.dtype(fields, align=True) if fields else np.dtype([("_empty", "?")])
     return Layout(dtype, initial)
+
+
+def _described(dtype: np.dtype) -> tuple[Any, ...]:
+    return (dtype,) if dtype.subdtype is None else dtype.subdtype
 
 
 def _field(cls: type, name: str, annotation: Any) -> tuple[Any, ...]:
@@ -96,7 +108,8 @@ class Record:
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.layout = layout_of(cls)
+        frame = sys._getframe(1)
+        cls.layout = layout_of(cls, {**frame.f_globals, **frame.f_locals})
 
     def __init__(self, *values: Any, **named: Any) -> None:
         names = list(self.layout.initial)

@@ -162,7 +162,7 @@ def _flat(column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
 
 
 def _is_nested(t: pa.DataType) -> bool:
-    return pt.is_struct(t) or pt.is_dictionary(t)
+    return bool(pt.is_struct(t) or pt.is_dictionary(t))
 
 
 # Plain values

@@ -19,7 +19,7 @@ from penstock.graph.source import from_table, table_of_arrays, table_of_dicts
 from penstock.graph.tree import At
 
 if TYPE_CHECKING:
-    from penstock.report.picture import Picture
+    from penstock.report.graph import GraphPicture
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -30,7 +30,9 @@ class Stream:
 
     # Items
 
-    def map(self, *given: Any, to: tuple[str, ...] | None = None, state: type[State] | None = None, **fields: Any) -> Stream:
+    def map(
+        self, *given: Any, to: tuple[str, ...] | None = None, state: type[State] | None = None, **fields: Any
+    ) -> Stream:
         """Set fields of each item, each by a function of the fields that it names.
 
         With `state=`, the functions may also take `state`, the record of the item's key. With `to=`, one function
@@ -44,7 +46,9 @@ class Stream:
         {'v': [1.0, 2.0], 'up': [2.0, 3.0], 'down': [0.0, 1.0]}
         """
         if bool(given) != (to is not None) or len(given) > 1:
-            raise GraphError("map: write map(field=function), or map(function, to=('a', 'b')) for a function that returns a tuple")
+            raise GraphError(
+                "map: write map(field=function), or map(function, to=('a', 'b')) for a function that returns a tuple"
+            )
         functions = [(tuple(to or ()), given[0])] if given else []
         return Stream(nodes.Map(self.node, state, (), (*functions, *fields.items())))
 
@@ -301,7 +305,7 @@ class Stream:
 
         return explain((self.node,))
 
-    def show(self) -> Picture:
+    def show(self) -> GraphPicture:
         """A picture of the graph and its plan: SVG in a notebook and with `.svg()`, Mermaid text with `.mermaid()`.
 
         >>> import penstock as ps

@@ -65,8 +65,10 @@ class Tree:
         nodes = list(dict.fromkeys(node for leaf in self.leaves for node in _path(leaf)))
         sources = [node for node in nodes if isinstance(node, Source)]
         if len(sources) != 1:
-            raise GraphError(f"run: results that run together must come from one source; got {quoted(s.name for s in sources)}")
-        children: dict[GraphNode, tuple[GraphNode, ...]] = {node: () for node in nodes}
+            raise GraphError(
+                f"run: results that run together must come from one source; got {quoted(s.name for s in sources)}"
+            )
+        children: dict[GraphNode, tuple[GraphNode, ...]] = dict.fromkeys(nodes, ())
         for node in nodes[1:]:
             (before,) = node.inputs
             children[before] += (node,)

@@ -17,13 +17,11 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.errors import GraphError
-from penstock.kernels.compile import View
+from penstock.kernels.compile import View as View
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-SUPPORTED = (
-    "integers, floats, booleans, strings, bytes, timestamps, dates, times, durations, lists and fixed-size lists of these, structs"
-)
+SUPPORTED = "integers, floats, booleans, strings, bytes, timestamps, dates, times, durations, lists and fixed-size lists of these, structs"
 
 
 INT, FLOAT, BOOL = View(np.dtype("i8")), View(np.dtype("f8")), View(np.dtype("?"))
@@ -125,7 +123,8 @@ def storage(t: pa.DataType) -> np.dtype:
         return np.dtype(f"i{t.bit_width // 8}")
     if pt.is_uint64(t):
         return np.dtype("i8")
-    return np.dtype(t.to_pandas_dtype())
+    held: np.dtype = np.dtype(t.to_pandas_dtype())
+    return held
 
 
 def from_view(v: View) -> pa.DataType:
@@ -139,7 +138,7 @@ _PYTHON = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.strin
 
 
 def declared(annotation: object, where: str) -> pa.DataType:
-    """The field type that an annotation names: int, float, bool, str, bytes, list[int], ps.array(...), an Arrow type."""
+    """The field type that an annotation names: a Python type, list[...], ps.array(...), an Arrow type."""
     if isinstance(annotation, pa.DataType):
         if not is_supported(annotation):
             raise GraphError(f"{where}: a result must be one of {SUPPORTED}; got {annotation}")
@@ -147,7 +146,7 @@ def declared(annotation: object, where: str) -> pa.DataType:
     if isinstance(annotation, ArrayType):
         return pa.list_(_PYTHON[annotation.element], annotation.size)
     if annotation in _PYTHON:
-        return _PYTHON[annotation]  # type: ignore[index]
+        return _PYTHON[annotation]
     if getattr(annotation, "__origin__", None) is list:
         return pa.list_(declared(annotation.__args__[0], where))  # type: ignore[attr-defined]
     raise GraphError(
@@ -168,7 +167,9 @@ def widens(found: pa.DataType, wanted: pa.DataType) -> bool:
         return is_text(found)
     if is_list(wanted) or is_array(wanted):
         element = element_of(found)
-        return element is not None and (element == wanted.value_type or is_list(found) and widens(element, wanted.value_type))
+        return element is not None and (
+            element == wanted.value_type or (is_list(found) and widens(element, wanted.value_type))
+        )
     return False
 
 

@@ -1,8 +1,8 @@
 """Values as plain Python: what an item holds, what a function is given, what it may give back.
 
-An item's values are plain: `int` (times too, in their unit), `float`, `bool`, `str`, `bytes` and `list`. A function that
-compiles sees texts and lists of numbers as arrays, in every mode, so that it means the same interpreted and compiled;
-`Vector` is that array. A function that does not compile sees the plain values.
+An item's values are plain: `int` (times too, in their unit), `float`, `bool`, `str`, `bytes` and `list`. A function
+that compiles sees texts and lists of numbers as arrays, in every mode, so that it means the same interpreted and
+compiled; `Vector` is that array. A function that does not compile sees the plain values.
 """
 
 from __future__ import annotations
@@ -97,7 +97,13 @@ def type_of(value: Any) -> pa.DataType:
         return types.from_view(types.View(value.dtype, array=True))
     if isinstance(value, (list, tuple)) and value:
         return pa.list_(type_of(value[0]))
-    for kind, t in ((bool, pa.bool_()), (int, pa.int64()), (float, pa.float64()), (str, pa.string()), (bytes, pa.binary())):
+    for kind, t in (
+        (bool, pa.bool_()),
+        (int, pa.int64()),
+        (float, pa.float64()),
+        (str, pa.string()),
+        (bytes, pa.binary()),
+    ):
         if isinstance(value, kind):
             return t
     raise TypeError(f"a result must be a number, a bool, str, bytes or a list of these; got {value!r}")

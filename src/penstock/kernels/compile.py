@@ -163,7 +163,16 @@ def _may_raise(result: Any) -> bool:
 
 def _short_reason(text: str) -> str:
     """The telling lines of Numba's long message."""
-    noise = ("During:", "Failed in", "File ", "This is not usually", "For more", "There are", "Enable logging", "In definition")
+    noise = (
+        "During:",
+        "Failed in",
+        "File ",
+        "This is not usually",
+        "For more",
+        "There are",
+        "Enable logging",
+        "In definition",
+    )
     lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()]
     telling = [line for line in lines if line and not line.startswith(noise) and not set(line) <= set("-^<>. =")]
     return "; ".join(telling[:2])[:300] or "Numba gave no reason"

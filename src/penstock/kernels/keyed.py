@@ -17,7 +17,9 @@ FNV_PRIME, FNV_BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def number_integers(values: Any, start: int, slots: Any, direct: Any, table: Any, keys: Any, count: int) -> tuple[int, int]:
+def number_integers(
+    values: Any, start: int, slots: Any, direct: Any, table: Any, keys: Any, count: int
+) -> tuple[int, int]:
     """Number `values[start:]` into `slots`; how far it came, and how many keys there are then.
 
     The table is at most half full: its length is a power of two, at least twice that of `keys`.
@@ -58,7 +60,15 @@ def hash_bytes(data: Any, start: int, stop: int) -> Any:
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def number_texts(
-    offsets: Any, data: Any, start: int, slots: Any, table: Any, hashes: Any, key_offsets: Any, key_data: Any, count: int
+    offsets: Any,
+    data: Any,
+    start: int,
+    slots: Any,
+    table: Any,
+    hashes: Any,
+    key_offsets: Any,
+    key_data: Any,
+    count: int,
 ) -> tuple[int, int]:
     """The same for texts: the value at `at` is `data[offsets[at]:offsets[at + 1]]`."""
     mask = len(table) - 1

@@ -56,7 +56,7 @@ class Accumulator:
                     self.loop.out.line(self.loop.call(result.begin, site, {"self": f"{record}[0]"}))
 
     def _fold_record(self, name: str, fold: n.Folding) -> str:
-        return self.loop._record(fold.record, self.node, f"_{list(self.node.results).index(name)}")
+        return self.loop.record(fold.record, self.node, f"_{list(self.node.results).index(name)}")
 
     def _begin(self, name: str, result: Builtin) -> None:
         line, kind, t = self.loop.out.line, result.kind, self._type(result)
@@ -126,7 +126,11 @@ class Accumulator:
         self.loop.out.line(f"{self._variable(name, 'x', True)} += as_float({value.name})")
 
     def _add_variance(self, name: str, result: Builtin, value: Local, site: Site) -> None:
-        count, mean, squares = self._variable(name, "n"), self._variable(name, "x", True), self._variable(name, "s", True)
+        count, mean, squares = (
+            self._variable(name, "n"),
+            self._variable(name, "x", True),
+            self._variable(name, "s", True),
+        )
         line, delta = self.loop.out.line, self.loop.out.fresh("d")
         line(f"{count} += 1")
         line(f"{delta} = as_float({value.name}) - {mean}")
@@ -173,10 +177,10 @@ class Accumulator:
 
     def _add_collect(self, name: str, result: Builtin, value: Value, site: Site) -> None:
         heap = self._heap(name, result)
-        self.loop._heap_room(heap).reserve(site)
+        self.loop.heap_room(heap).reserve(site)
         if isinstance(value, Ref):
             assert heap.refers is not None
-            stored = self.loop._put(heap.refers, value.column.slice(value.index)).index
+            stored = self.loop.put(heap.refers, value.column.slice(value.index)).index
         else:
             stored = value.name
         self.loop.out.line(f"{heap.name}_e[{heap.name}_u] = {stored}")
@@ -206,7 +210,8 @@ class Accumulator:
             return value
         if result.kind in NEEDS_AN_ITEM:
             return self._finish_some(name, result)
-        return getattr(self, f"_finish_{result.kind}")(name, result)  # type: ignore[no-any-return]
+        finished: Value = getattr(self, f"_finish_{result.kind}")(name, result)
+        return finished
 
     def _finish_sum(self, name: str, result: Builtin) -> Value:
         t, out = self._type(result), self.loop.out
@@ -283,10 +288,10 @@ class Accumulator:
         """A default of varying length goes to a heap, and so must what else may stand in its place."""
         heap, local = self.loop.heap(t), self.loop.out.fresh("h")
         with self.loop.out.block(empty):
-            put = self.loop._put(heap, f"literal{len(self.loop.code.literals)}")
+            put = self.loop.put(heap, f"literal{len(self.loop.code.literals)}")
             self.loop.out.line(f"{local} = {put.index}")
         with self.loop.out.block("else"):
-            put = self.loop._put(heap, kept.column.slice(kept.index))
+            put = self.loop.put(heap, kept.column.slice(kept.index))
             self.loop.out.line(f"{local} = {put.index}")
         self.loop.code.literals.append((accept(result.default, t), t))
         return Ref(heap.column, local)

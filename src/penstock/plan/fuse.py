@@ -64,7 +64,12 @@ class _Cutter:
         return tuple(self.found)
 
     def _enter(
-        self, entry: n.GraphNode, following: list[n.GraphNode], reason: str, feeder: Segment | None, fields: frozenset[str]
+        self,
+        entry: n.GraphNode,
+        following: list[n.GraphNode],
+        reason: str,
+        feeder: Segment | None,
+        fields: frozenset[str],
     ) -> None:
         """Begin a segment behind `entry` with these of the nodes behind it. `fields` are the columns that enter."""
         segment = Segment(len(self.found), entry, reason, feeder)
@@ -124,5 +129,5 @@ def _unchanged(node: n.GraphNode, fields: frozenset[str]) -> frozenset[str]:
         return fields & (set(node.shape.scope) - set(node.results))
     if isinstance(node, n.Select):
         kept = {name for name, old in node.names.items() if old in fields}
-        return kept | {name for name in fields if name in node.given.parents}
+        return frozenset(kept | {name for name in fields if name in node.given.parents})
     return frozenset(fields)

@@ -8,8 +8,9 @@ from penstock.graph import nodes as n
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
 from penstock.plan.fuse import CLEANING, Segment, fuse
-from penstock.plan.loop import Code, signal_types, write_loop
+from penstock.plan.loop import write_loop
 from penstock.plan.needs import needs
+from penstock.plan.spec import Code, signal_types
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,165 @@
+"""What all nodes have: the shape of their items, and the checks on names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from penstock.errors import GraphError, quoted
+from penstock.graph import types
+from penstock.graph.function import Function, bind
+from penstock.graph.record import Record
+
+if TYPE_CHECKING:
+    from penstock.graph.nodes.keyed import KeyBy
+    from penstock.graph.source import Items
+
+Fields = Mapping[str, pa.DataType]
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """A run of items that share a parent: the node that opens it, and the parent's shape."""
+
+    opener: GraphNode
+    parent: Shape
+    fields: Fields
+    opened: tuple[str, ...] = ()
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the boundaries are found in the stream, so that a region may span any number of batches."""
+        return self.opener.finds_regions
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """What the items of a stream look like: own fields, enclosing regions from the outermost in, and the key."""
+
+    fields: Fields
+    regions: tuple[Region, ...] = ()
+    key: KeyBy | None = None
+    key_depth: int = 0
+
+    @cached_property
+    def parents(self) -> Fields:
+        """The fields of all parents. Invariant: no two of them, and no field of the item, have the same name."""
+        merged: dict[str, pa.DataType] = {}
+        for region in self.regions:
+            merged |= region.fields
+        return MappingProxyType(merged)
+
+    @cached_property
+    def scope(self) -> Fields:
+        """Every field that a function may name here."""
+        return MappingProxyType({**self.parents, **self.fields})
+
+    @property
+    def depth(self) -> int:
+        return len(self.regions)
+
+    @property
+    def is_keyed_here(self) -> bool:
+        """Whether the items of the innermost region, and not the region as a whole, are spread over keys."""
+        return self.key is not None and self.key_depth == self.depth
+
+
+@dataclass(frozen=True, eq=False)
+class GraphNode:
+    """The base of all node kinds."""
+
+    finds_regions: ClassVar[bool] = False
+
+    @property
+    def label(self) -> str:
+        """How messages and pictures name this node."""
+        raise NotImplementedError
+
+    @property
+    def inputs(self) -> tuple[GraphNode, ...]:
+        return ()
+
+    @cached_property
+    def shape(self) -> Shape:
+        return self._shape()
+
+    def _shape(self) -> Shape:
+        raise NotImplementedError
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """All functions of the user's in this node."""
+        return ()
+
+    @property
+    def source(self) -> Source:
+        node: GraphNode = self
+        while not isinstance(node, Source):
+            (node,) = node.inputs
+        return node
+
+    def fail(self, text: str) -> GraphError:
+        return GraphError(f"{self.label}: {text}")
+
+    def _new_fields(self, names: Mapping[str, Any] | tuple[str, ...], parents: Fields) -> None:
+        for name in names:
+            if not isinstance(name, str) or not name or name.startswith("#"):
+                raise self.fail(f"a field's name must be a string that does not begin with '#'; got {name!r}")
+            if name in parents:
+                raise self.fail(f"a field may not have the name of a parent's field; got {name!r}; choose another name")
+        if len(set(names)) < len(names):
+            raise self.fail(f"fields must have different names; got {quoted(names)}")
+
+    def _must_have(self, name: str, fields: Fields, of: str = "of the item") -> pa.DataType:
+        if not isinstance(name, str) or name not in fields:
+            raise self.fail(
+                f"{name!r} must be a field {of}; there are {quoted(fields)}{types.nearest(str(name), fields)}"
+            )
+        return fields[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Source(GraphNode):
+    """The items, in their order."""
+
+    items: Items
+    name: str = "source"
+
+    @property
+    def label(self) -> str:
+        return f"source {self.name!r}"
+
+    def _shape(self) -> Shape:
+        return Shape(MappingProxyType(dict(self.items.fields)))
+
+
+@dataclass(frozen=True, eq=False)
+class Step(GraphNode):
+    """A node with one input."""
+
+    before: GraphNode
+
+    def __post_init__(self) -> None:
+        _ = self.shape
+
+    @property
+    def inputs(self) -> tuple[GraphNode, ...]:
+        return (self.before,)
+
+    @property
+    def given(self) -> Shape:
+        """The shape of the items that arrive."""
+        return self.before.shape
+
+    def _bind(self, what: str, function: Any, **options: Any) -> Function:
+        return bind(f"{self.label}{what}", function, options.pop("scope", self.given.scope), **options)
+
+    def _probe(self, records: Mapping[str, type[Record]]) -> Callable[[Function], Any]:
+        from penstock.graph.reference import first_result
+
+        return lambda function: first_result(self.before, function, records)

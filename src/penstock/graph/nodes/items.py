@@ -1,0 +1,248 @@
+"""Nodes that take items one by one, with a state or without."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.errors import GraphError, quoted
+from penstock.graph import types
+from penstock.graph.function import Function, bind, parameter_fields
+from penstock.graph.nodes.base import Shape, Step
+from penstock.graph.record import Record, Signal, State
+
+
+@dataclass(frozen=True, eq=False)
+class Handler:
+    """What a stateful node does when a signal of a type arrives: call `function`, and keep its result in `field`."""
+
+    signal: type[Signal]
+    function: Function
+    field: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Stateful(Step):
+    """The base of nodes that may hold state: one record a key, or one for the stream where it has no key."""
+
+    state: type[Record] | None = None
+    handlers: tuple[Handler, ...] = ()
+
+    def _check_state(self) -> None:
+        if self.state is not None and not (isinstance(self.state, type) and issubclass(self.state, State)):
+            raise self.fail(f"state= must be a class derived from ps.State; got {self.state!r}")
+
+    @property
+    def records(self) -> Mapping[str, type[Record]]:
+        return {} if self.state is None else {"state": self.state}
+
+    def on(self, signal: Any, function: Any, assigned: Mapping[str, Any]) -> Stateful:
+        """This node with one more handler."""
+        where = f"{self.label}: on {getattr(signal, '__name__', signal)!r}"
+        if not (isinstance(signal, type) and issubclass(signal, Signal) and signal is not Signal):
+            raise GraphError(f"{where}: must be a class derived from ps.Signal; got {signal!r}")
+        if self.state is None:
+            raise GraphError(
+                f"{where}: only a node with state= can handle a signal; give this one a state, or put `on` after the node that has it"
+            )
+        if (function is None) == (not assigned):
+            raise GraphError(
+                f"{where}: give a function of state and signal, or fields of the state with their functions"
+            )
+        return replace(self, handlers=(*self.handlers, *self._handlers(where, signal, function, assigned)))
+
+    def _handlers(
+        self, where: str, signal: type[Signal], function: Any, assigned: Mapping[str, Any]
+    ) -> tuple[Handler, ...]:
+        assert self.state is not None
+        records = {"state": self.state, "signal": signal}
+        if function is not None:
+            return (Handler(signal, bind(where, function, {}, records, results=0), None),)
+        made = []
+        for name, give in assigned.items():
+            if name not in self.state.layout.initial:
+                raise GraphError(
+                    f"{where}: {name!r} must be a field of the state; there are {quoted(self.state.layout.initial)}"
+                )
+            made.append(Handler(signal, bind(where, give, {}, records), name))
+        return tuple(made)
+
+    @property
+    def _handler_functions(self) -> tuple[Function, ...]:
+        return tuple(handler.function for handler in self.handlers)
+
+
+@dataclass(frozen=True, eq=False)
+class Map(Stateful):
+    """Set fields of each item, each by a function. All functions see the item as it arrived."""
+
+    given_functions: tuple[tuple[tuple[str, ...] | str, Any], ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"map {', '.join(repr(n) for names, _ in self.given_functions for n in names_of(names))}"
+
+    @cached_property
+    def outputs(self) -> tuple[tuple[tuple[str, ...], Function], ...]:
+        """The names that each function sets."""
+        return tuple((names_of(names), self._bound(names, function)) for names, function in self.given_functions)
+
+    def _bound(self, names: tuple[str, ...] | str, function: Any) -> Function:
+        results = len(names) if isinstance(names, tuple) else None
+        return self._bind("", function, records=self.records, results=results, probe=self._probe(self.records))
+
+    def _shape(self) -> Shape:
+        self._check_state()
+        if not self.given_functions:
+            raise self.fail("must set at least one field; got none; write map(field=function)")
+        self._new_fields(tuple(n for names, _ in self.given_functions for n in names_of(names)), self.given.parents)
+        fields = dict(self.given.fields)
+        for names, function in self.outputs:
+            fields |= dict(zip(names, function.returns, strict=True))
+        return replace(self.given, fields=MappingProxyType(fields))
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        return tuple(function for _, function in self.outputs) + self._handler_functions
+
+
+def names_of(names: Any) -> tuple[str, ...]:
+    return names if isinstance(names, tuple) else (names,)
+
+
+@dataclass(frozen=True, eq=False)
+class Filter(Stateful):
+    """Keep the items for which a function is true."""
+
+    given_function: Any = None
+
+    @property
+    def label(self) -> str:
+        return "filter"
+
+    @cached_property
+    def predicate(self) -> Function:
+        bound = self._bind("", self.given_function, records=self.records, probe=self._probe(self.records))
+        return predicate(self, bound)
+
+    def _shape(self) -> Shape:
+        self._check_state()
+        _ = self.predicate
+        return self.given
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        return (self.predicate, *self._handler_functions)
+
+
+def predicate(node: Step, function: Function) -> Function:
+    (t,) = function.returns
+    if not (pt.is_boolean(t) or types.is_integer(t)):
+        raise node.fail(f"must be decided by a boolean; {function.location} gives {t}")
+    return function
+
+
+@dataclass(frozen=True, eq=False)
+class FlatMap(Stateful):
+    """Give 0 to `at_most` new items for each: the function is a generator, and every `yield` a push."""
+
+    given_function: Any = None
+    to: tuple[str, ...] | str = ()
+    at_most: int = 1
+    keep: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return f"flat_map {', '.join(map(repr, names_of(self.to)))}"
+
+    @cached_property
+    def function(self) -> Function:
+        results = len(self.to) if isinstance(self.to, tuple) else None
+        _must_yield(self, self.given_function)
+        return self._bind(
+            "", self.given_function, records=self.records, results=results, probe=self._probe(self.records)
+        )
+
+    def _shape(self) -> Shape:
+        self._check_state()
+        check_pushes(self, self.to, self.at_most)
+        fields = {name: self._must_have(name, self.given.fields) for name in self.keep}
+        self._new_fields((*self.keep, *names_of(self.to)), self.given.parents)
+        fields |= dict(zip(names_of(self.to), self.function.returns, strict=True))
+        return replace(self.given, fields=MappingProxyType(fields))
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        return (self.function, *self._handler_functions)
+
+
+def _must_yield(node: Step, function: Any) -> None:
+    function = getattr(function, "function", function)  # ps.returns(...)
+    if not inspect.isgeneratorfunction(getattr(function, "py_func", function)):
+        raise node.fail(
+            f"must be a generator, in which each yield is a push; got {function!r}; write `yield` instead of `return`"
+        )
+
+
+def check_pushes(node: Step, to: tuple[str, ...] | str, at_most: int) -> None:
+    if not names_of(to):
+        raise node.fail("must name the fields of the new items; got none; write to='field' or to=('a', 'b')")
+    if not isinstance(at_most, int) or isinstance(at_most, bool) or at_most < 1:
+        raise node.fail(
+            f"at_most= must be the largest number of outputs an input may give, at least 1; got {at_most!r}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MapColumns(Step):
+    """Set fields by a function over whole Arrow columns. A row of the result may depend on that row alone."""
+
+    function: Callable[..., Any]
+    to: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        return f"map_columns {quoted(self.to)}"
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The fields that the function takes."""
+        return parameter_fields(self.label, self.function, self.given.scope)
+
+    @cached_property
+    def types(self) -> Mapping[str, pa.DataType]:
+        return {name: types.declared(t, f"{self.label}: {name!r}") for name, t in self.to.items()}
+
+    def _shape(self) -> Shape:
+        if not callable(self.function) or not self.to:
+            raise self.fail(
+                "takes a function and the fields it sets with their types: map_columns(function, to={'x': float})"
+            )
+        self._new_fields(self.to, self.given.parents)
+        _ = self.names
+        return replace(self.given, fields=MappingProxyType({**self.given.fields, **self.types}))
+
+
+@dataclass(frozen=True, eq=False)
+class Select(Step):
+    """Keep only these fields of the item, in this order, under these names."""
+
+    names: Mapping[str, str]
+
+    @property
+    def label(self) -> str:
+        return f"select {quoted(self.names)}"
+
+    def _shape(self) -> Shape:
+        if not self.names:
+            raise self.fail("must keep at least one field; got none")
+        self._new_fields(self.names, self.given.parents)
+        fields = {name: self._must_have(old, self.given.fields) for name, old in self.names.items()}
+        return replace(self.given, fields=MappingProxyType(fields))

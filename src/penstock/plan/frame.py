@@ -1,0 +1,291 @@
+"""The frame of a loop: what enters, the rows and the marks between them, the checks for room, what is carried over.
+
+The caller provides room for what the loop writes. Before each row (and each mark) the loop checks that the most that
+can come of it still fits, and returns early where it does not, so that nothing inside needs a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.graph import nodes as n
+from penstock.graph import types
+from penstock.graph.function import Function
+from penstock.graph.tree import Tree
+from penstock.plan.accumulate import Accumulator
+from penstock.plan.code import Buffer, Column, Level, Ref, Site
+from penstock.plan.fuse import Segment
+from penstock.plan.needs import Names, key_field, needed_after
+from penstock.plan.outlets import OutletWriter
+from penstock.plan.sink import CLOSE, OPEN, SIGNAL, Heap, Sink
+from penstock.plan.spec import Code, Input
+
+
+class FrameWriter(OutletWriter):
+    """The part of a loop's writer that knows the loop as a whole. What happens in it, `plan.loop` adds."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        segment: Segment,
+        needed: dict[n.GraphNode, Names],
+        cuts: frozenset[n.GraphNode],
+        leaves: frozenset[n.GraphNode],
+        trace: bool,
+    ) -> None:
+        super().__init__(tree, segment, needed)
+        self.trace = trace
+        for node in [segment.entry, *segment.nodes]:
+            for kinds, is_cut in ((leaves, False), (cuts, True)):
+                if node in kinds:
+                    self.add_sink(node, is_cut)
+        self.accumulators: dict[n.Aggregate, Accumulator] = {}
+        self.found_parents: dict[n.GraphNode, Level] = {}
+        self.rooms: dict[str, Buffer] = {}
+        self.halves: list[tuple[str, str]] = []
+        """The carried sums in two halves, whose carry is moved up between batches so that they never overflow."""
+        if trace:
+            self.code.log = self.buffer("log")
+
+    def send(self, node: n.GraphNode, site: Site) -> None:
+        """An item has left `node`."""
+        raise NotImplementedError
+
+    def open(self, node: n.GraphNode, region: n.Region | None, site: Site) -> None:
+        """A region begins."""
+        raise NotImplementedError
+
+    def close(self, node: n.GraphNode, region: n.Region | None, site: Site) -> None:
+        """A region ends."""
+        raise NotImplementedError
+
+    def signal(self, node: n.GraphNode, number: int, array: str, at: str, site: Site) -> None:
+        """A signal has come."""
+        raise NotImplementedError
+
+    def hand_on(self, travel: Callable[..., None], node: n.GraphNode, *given: Any) -> None:
+        """Hand an opening, a closing or a signal to the nodes behind, and to the cuts after this node."""
+        for sink in self.sinks.get(node, ()):
+            if sink.is_cut:
+                _MARK[travel.__name__](self, sink, *given)
+        for child in self.tree.children[node]:
+            if child in self.members:
+                travel(child, *given)
+
+    def write(self) -> Code:
+        entry, out, regions = self.segment.entry, self.out, self.segment.entry.shape.regions
+        parents = tuple(self._entry_level(depth) for depth in range(len(regions)))
+        site = Site((*parents, self._entry_level(None)), aligned=True)
+        out.depth = 1
+        first = self._phase(
+            "first", lambda: self.hand_on(self.open, entry, None, Site((), phase="first")), "if first", 0
+        )
+        out.depth = 3
+        rows = self._phase("rows", lambda: self.send(entry, site.fork()), None, 1)
+        out.depth = 2
+        marks = self._phase("marks", lambda: self._marks(site, parents), None, 1)
+        out.depth = 1
+        last = self._phase("last", lambda: self.hand_on(self.close, entry, None, Site((), phase="last")), "if last", 2)
+        body = self._assemble(first, rows, marks, last)
+        self.code.source = "\n".join([*self._header(), *body]) + "\n"
+        return self.code
+
+    def _phase(self, phase: str, write: Callable[[], None], header: str | None, progress: int) -> list[str]:
+        """A part of the loop, with the check for room before it. `progress` is returned where room is short."""
+        with self.out.aside() as lines:
+            if header is None:
+                write()
+            else:
+                with self.out.block(header):
+                    write()
+        with self.out.aside() as check:
+            if header is not None:
+                self.out.depth += 1
+            self._check_room(phase, progress)
+            if header is not None:
+                self.out.depth -= 1
+        return [lines[0], *check, *lines[1:]] if header is not None else [*check, *lines]
+
+    def _check_room(self, phase: str, progress: int) -> None:
+        short = [buffer for buffer in self.code.buffers if phase in buffer.terms]
+        for heap in self.code.heaps:
+            if heap.is_collected and phase in self.heap_room(heap).terms:
+                term = self.heap_room(heap).term(phase)
+                self.out.line(f"if {heap.name}_u + {term} > len({heap.name}_e):")
+                self.out.line(f"    {heap.name}_e = grown({heap.name}_e, {heap.name}_u, {heap.name}_u + {term})")
+        if not short:
+            return
+        tests = " or ".join(f"{b.count} + {b.term(phase)} > {b.name}_c" for b in short)
+        with self.out.block(f"if {tests}"):
+            for buffer in short:
+                self.out.line(f"need[{self.code.buffers.index(buffer)}] = {buffer.count} + {buffer.term(phase)}")
+            self.out.line(f"@save {progress}")
+
+    def heap_room(self, heap: Heap) -> Buffer:
+        return self.rooms.setdefault(heap.name, Buffer(heap.name))
+
+    def _assemble(self, first: list[str], rows: list[str], marks: list[str], last: list[str]) -> list[str]:
+        code, body, reopened = self.code, [], self._reopened()
+        for at, buffer in enumerate(code.buffers):
+            body += [f"    {buffer.count} = 0", f"    {buffer.name}_c = cap[{at}]"]
+        body += [f"    {name} = ci[{at}]" for at, name in enumerate(code.integers)]
+        body += [f"    {name} = cf[{at}]" for at, name in enumerate(code.floats)]
+        for low, high in self.halves:
+            body += [f"    {high} += {low} >> 32", f"    {low} &= 4294967295"]
+        body += ["    i = i0", "    m = m0", *reopened, *first]
+        body += ["    while True:", "        stop = n", "        if m < len(mk_at):", "            stop = mk_at[m]"]
+        body += ["        for i in range(i, stop):", *(rows or ["            pass"]), "        i = stop"]
+        body += ["        if m == len(mk_at):", "            break", *marks, "        m += 1", *last, "    @save 3"]
+        return [line for text in body for line in self._saved(text)]
+
+    def _saved(self, line: str) -> Iterator[str]:
+        """Expand `@save progress`: carry the variables over, count what was written, and return."""
+        text = line.lstrip()
+        if not text.startswith("@save"):
+            yield line
+            return
+        pad = line[: len(line) - len(text)]
+        yield from (f"{pad}ci[{at}] = {name}" for at, name in enumerate(self.code.integers))
+        yield from (f"{pad}cf[{at}] = {name}" for at, name in enumerate(self.code.floats))
+        yield from (f"{pad}used[{at}] = {buffer.count}" for at, buffer in enumerate(self.code.buffers))
+        heaps = "".join(f", {heap.name}_o, {heap.name}_e" for heap in self.code.heaps)
+        yield f"{pad}return (i, m, {text.split()[1]}{heaps})"
+
+    def _header(self) -> list[str]:
+        code = self.code
+        names = [
+            "n",
+            "first",
+            "last",
+            "i0",
+            "m0",
+            "mk_kind",
+            "mk_at",
+            "mk_ref",
+            "ix",
+            "p0",
+            "w",
+            "ci",
+            "cf",
+            "cap",
+            "need",
+            "used",
+        ]
+        for given in code.inputs:
+            names += [given.column.prefix] if given.is_plain else given.column.arrays
+        names += [*code.keys]
+        for name in code.states:
+            names += [name, f"{name}_0"]
+        for name in code.records:
+            names += [name, f"{name}_0"]
+        names += [*code.signals_in, *code.emitted]
+        for heap in code.heaps:
+            names += [f"{heap.name}_o", f"{heap.name}_e"]
+        names += self.sink_arrays()
+        if code.log is not None:
+            names += ["log", *(f"log_{at}" for at in range(len(self.signals)))]
+        code.arguments = names
+        return [f"def kernel({', '.join(names)}):"]
+
+    def sink_arrays(self) -> list[str]:
+        names: list[str] = []
+        for sink in self.code.sinks:
+            for outlet in [sink.items, *sink.parents]:
+                names += [column.array for column in outlet.columns if column.array is not None]
+            if sink.marks is not None:
+                names += [f"{sink.marks.name}_{part}" for part in ("kind", "at", "ref")]
+            names += [buffer.name for buffer in sink.signals.values()]
+        return names
+
+    # What enters
+
+    def _entry_level(self, depth: int | None) -> Level:
+        """The fields of the items that enter, or of their parents at a depth, as columns."""
+        entry = self.segment.entry
+        shape = entry.shape
+        fields = dict(shape.fields if depth is None else shape.regions[depth].fields)
+        index = "i" if depth is None else f"q{depth}"
+        after = needed_after(self.tree, entry, self.needed)
+        level: Level = {}
+        for name, t in fields.items():
+            if name in after:
+                prefix = f"c{'' if depth is None else depth}_{len(self.code.inputs)}"
+                column = Column(prefix, t)
+                self.code.inputs.append(Input(column, depth, name, self._is_wide(name, t), self._is_plain(name, t)))
+                level[name] = Ref(column, index)
+        for name in self._hidden(depth):
+            column = Column(f"c{'' if depth is None else depth}_{len(self.code.inputs)}", pa.int64())
+            self.code.inputs.append(Input(column, depth, name))
+            level[name] = Ref(column, index)
+        return level
+
+    def _hidden(self, depth: int | None) -> list[str]:
+        """The numbers of keys that were given before this segment and are needed in it."""
+        shape = self.segment.entry.shape
+        shape = shape if depth is None else shape.regions[depth].parent
+        around = shape.regions[-1].parent.key if shape.regions else None
+        if shape.key is None or shape.key is around:
+            return []
+        name = key_field(self.tree, shape.key)
+        return [name] if name in needed_after(self.tree, self.segment.entry, self.needed) else []
+
+    def _users(self, name: str) -> list[Function]:
+        return [f for node in self.segment.nodes for f in node.functions if name in f.fields]
+
+    def _is_wide(self, name: str, t: pa.DataType) -> bool:
+        """Whether a list of 32-bit floats must be held as 64-bit ones, because a function takes it whole."""
+        element = types.element_of(t)
+        return element is not None and types.is_float(element) and element.bit_width == 32 and bool(self._users(name))
+
+    def _is_plain(self, name: str, t: pa.DataType) -> bool:
+        """Whether only plain Python can hold it: a nested list that a function takes whole."""
+        return types.view(t) is None and any(f.reason is not None for f in self._users(name))
+
+    def _marks(self, site: Site, parents: tuple[Level, ...]) -> None:
+        """What to do at each kind of mark between two items."""
+        entry, out = self.segment.entry, self.out
+        site = replace(site, phase="marks", aligned=False)
+        for depth, region in enumerate(entry.shape.regions):
+            levels = parents[: depth + 1]
+            with out.block(f"if mk_kind[m] == {2 * depth + OPEN}"):
+                out.line(f"q{depth} = mk_ref[m]")
+                self.hand_on(self.open, entry, region, replace(site, levels=levels).fork())
+            with out.block(f"if mk_kind[m] == {2 * depth + CLOSE}"):
+                self.hand_on(self.close, entry, region, replace(site, levels=levels).fork())
+                out.line(f"q{depth} = -1")
+        for at in range(len(self.signals)):
+            self.code.signals_in[f"sg_{at}"] = at
+            with out.block(f"if mk_kind[m] == {SIGNAL + at}"):
+                self.hand_on(self.signal, entry, at, f"sg_{at}", "mk_ref[m]", site)
+
+    def _reopened(self) -> list[str]:
+        """At the start of a call: the parents that are open, and their rows in every cut."""
+        with self.out.aside() as lines:
+            self.out.depth = 1
+            for depth in range(len(self.segment.entry.shape.regions)):
+                self.out.line(f"q{depth} = p0[{depth}]")
+            for sink in [sink for sinks in self.sinks.values() for sink in sinks if sink.is_cut]:
+                for depth, region in enumerate(sink.node.shape.regions):
+                    self._reopen(sink, depth, region)
+        return lines
+
+    def _reopen(self, sink: Sink, depth: int, region: n.Region) -> None:
+        entry_regions = self.segment.entry.shape.regions
+        if region in entry_regions:
+            level: Level = {
+                given.field: Ref(given.column, f"q{depth}") for given in self.code.inputs if given.level == depth
+            }
+            is_open = f"q{depth} >= 0"
+        elif region.opener in self.found_parents:
+            level, is_open = self.found_parents[region.opener], f"r{self.tree.number[region.opener]} != 0"
+        else:
+            return
+        with self.out.block(f"if {is_open}"):
+            self.write_row(sink.parents[depth], level, Site((level,), phase="start"))
+
+
+_MARK = {"open": OutletWriter.mark_open, "close": OutletWriter.mark_close, "signal": OutletWriter.mark_signal}

@@ -1,0 +1,133 @@
+"""Rows that leave a loop: items of results and cuts, the parents opened in a cut, and the marks between its items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from penstock.errors import InternalError
+from penstock.graph import nodes as n
+from penstock.graph import types
+from penstock.graph.tree import Tree
+from penstock.plan.code import Column, Level, Ref, Site, Value
+from penstock.plan.fuse import Segment
+from penstock.plan.needs import Names, key_field
+from penstock.plan.sink import CLOSE, OPEN, SIGNAL, OutColumn, Outlet, Sink
+from penstock.plan.spec import signal_types
+from penstock.plan.values import ValueWriter
+
+
+class OutletWriter(ValueWriter):
+    """The part of a loop's writer that writes what leaves."""
+
+    def __init__(self, tree: Tree, segment: Segment, needed: dict[n.GraphNode, Names]) -> None:
+        super().__init__(tree, segment)
+        self.needed = needed
+        self.members = set(segment.nodes)
+        self.signals = signal_types(tree)
+        self.sinks: dict[n.GraphNode, list[Sink]] = {}
+
+    def add_sink(self, node: n.GraphNode, is_cut: bool) -> None:
+        at = len(self.code.sinks)
+        sink = Sink(node, is_cut, Outlet(self.buffer(f"s{at}")))
+        if is_cut:
+            depths = range(len(node.shape.regions))
+            sink.parents = [Outlet(self.buffer(f"s{at}p{depth}")) for depth in depths]
+            sink.marks = self.buffer(f"s{at}m")
+            sink.signals = {number: self.buffer(f"s{at}g{number}") for number in range(len(self.signals))}
+        self.code.sinks.append(sink)
+        self.sinks.setdefault(node, []).append(sink)
+
+    def write_item(self, sink: Sink, site: Site) -> None:
+        sink.items.buffer.reserve(site)
+        own = site.own
+        if sink.is_cut:
+            own = own | {"#index": Ref(Column("ix", pa.int64()), "i")}
+        self.write_row(sink.items, own, site)
+
+    def write_row(self, outlet: Outlet, level: Level, site: Site) -> None:
+        """Write one row, and fix the outlet's columns the first time. Every place writes the same columns."""
+        if not outlet.written:
+            outlet.written = True
+            outlet.columns += self._columns_out(outlet, level, site)
+        for column in outlet.columns:
+            if column.array is None:
+                continue
+            value = self.value_of(level[column.field])
+            if isinstance(value, Ref) and value.column != column.origin:
+                raise InternalError(f"{outlet.buffer.name}: {column.field!r} comes from two places")
+            stored = value.index if isinstance(value, Ref) else value.name
+            self.out.line(f"{column.array}[{outlet.buffer.count}] = {stored}")
+        self.out.line(f"{outlet.buffer.count} += 1")
+
+    def _columns_out(self, outlet: Outlet, level: Level, site: Site) -> Iterator[OutColumn]:
+        sink = next(s for s in self.code.sinks if outlet is s.items or any(outlet is p for p in s.parents))
+        for at, (name, t) in enumerate(self._fields_out(sink, outlet).items()):
+            origin = origin_of(level[name])
+            if site.aligned and outlet is sink.items and not sink.is_cut and origin is not None and _is_row(origin):
+                yield OutColumn(name, t, None, origin.column)
+            else:
+                value = level[name]
+                by_index = isinstance(value, Ref) and not types.is_scalar(value.column.type)
+                yield OutColumn(name, t, f"{outlet.buffer.name}_{at}", origin.column if origin and by_index else None)
+
+    def _fields_out(self, sink: Sink, outlet: Outlet) -> dict[str, pa.DataType]:
+        node = sink.node
+        if not sink.is_cut:
+            return dict(node.shape.fields)
+        after: Names = frozenset().union(
+            *(self.needed[child] for child in self.tree.children[node] if child not in self.members)
+        )
+        if outlet is sink.items:
+            own = {name: t for name, t in node.shape.fields.items() if name in after}
+            return own | {name: pa.int64() for name in self._keys_at(node.shape, after)} | {"#index": pa.int64()}
+        region = node.shape.regions[sink.parents.index(outlet)]
+        own = {name: t for name, t in region.fields.items() if name in after}
+        return own | {name: pa.int64() for name in self._keys_at(region.parent, after) if not region.is_found}
+
+    def _keys_at(self, shape: n.Shape, after: Names) -> list[str]:
+        """The hidden number of the key that was given at this very level."""
+        around = shape.regions[-1].parent.key if shape.regions else None
+        if shape.key is None or shape.key is around:
+            return []
+        name = key_field(self.tree, shape.key)
+        return [name] if name in after else []
+
+    def mark_open(self, sink: Sink, region: n.Region | None, site: Site) -> None:
+        if region is None:
+            return
+        depth = sink.node.shape.regions.index(region)
+        outlet = sink.parents[depth]
+        self._mark(sink, str(2 * depth + OPEN), outlet.buffer.count, site)
+        outlet.buffer.reserve(site)
+        self.write_row(outlet, site.levels[depth], site)
+
+    def mark_close(self, sink: Sink, region: n.Region | None, site: Site) -> None:
+        if region is not None:
+            self._mark(sink, str(2 * sink.node.shape.regions.index(region) + CLOSE), "0", site)
+
+    def mark_signal(self, sink: Sink, number: int, array: str, at: str, site: Site) -> None:
+        buffer = sink.signals[number]
+        buffer.reserve(site)
+        self._mark(sink, str(SIGNAL + number), buffer.count, site)
+        self.out.line(f"{buffer.name}[{buffer.count}] = {array}[{at}]")
+        self.out.line(f"{buffer.count} += 1")
+
+    def _mark(self, sink: Sink, kind: str, ref: str, site: Site) -> None:
+        marks = sink.marks
+        assert marks is not None
+        marks.reserve(site)
+        for part, value in (("kind", kind), ("at", sink.items.buffer.count), ("ref", ref)):
+            self.out.line(f"{marks.name}_{part}[{marks.count}] = {value}")
+        self.out.line(f"{marks.count} += 1")
+
+
+def origin_of(value: Value) -> Ref | None:
+    """The column that a value is in, or was loaded from."""
+    return value if isinstance(value, Ref) else value.origin
+
+
+def _is_row(origin: Ref) -> bool:
+    """Whether the value is that of the row itself, so that whole columns can be handed on."""
+    return origin.index == "i" and not origin.column.is_heap

@@ -1,0 +1,75 @@
+"""What a generated loop is made of: its source, and a description of every array that the engine must give it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.graph import nodes as n
+from penstock.graph.function import Function
+from penstock.graph.record import Record, Signal
+from penstock.graph.tree import Tree
+from penstock.plan.code import Buffer, Column
+from penstock.plan.fuse import Segment
+from penstock.plan.sink import Heap, Sink
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that the loop found wrong in an item: what kind, and the node."""
+
+    kind: str
+    node: n.GraphNode
+    what: str = ""
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column that the loop reads: of the items (`level` is None), or of the parents of a depth."""
+
+    column: Column
+    level: int | None
+    field: str
+    is_wide: bool = False
+    is_plain: bool = False
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A key whose numbers the loop takes: the columns that it is made of, and the deepest level that they lie at."""
+
+    node: n.KeyBy
+    inputs: tuple[Input, ...]
+    level: int | None
+
+
+@dataclass
+class Code:
+    """A loop's source, and all that the engine must give it."""
+
+    source: str = ""
+    segment: Segment | None = None
+    inputs: list[Input] = field(default_factory=list)
+    keys: dict[str, Keys] = field(default_factory=dict)
+    states: dict[str, n.Stateful] = field(default_factory=dict)
+    records: dict[str, type[Record]] = field(default_factory=dict)
+    signals_in: dict[str, int] = field(default_factory=dict)
+    emitted: dict[str, type[Signal]] = field(default_factory=dict)
+    functions: list[Function] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    sinks: list[Sink] = field(default_factory=list)
+    heaps: list[Heap] = field(default_factory=list)
+    integers: list[str] = field(default_factory=list)
+    floats: list[str] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+    literals: list[tuple[Any, pa.DataType]] = field(default_factory=list)
+    log: Buffer | None = None
+    arguments: list[str] = field(default_factory=list)
+
+
+def signal_types(tree: Tree) -> tuple[type[Signal], ...]:
+    """All signals that some node handles, in a fixed order."""
+    found = [h.signal for node in tree.nodes if isinstance(node, n.Stateful) for h in node.handlers]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,177 @@
+"""Values in a loop: loading them, calling functions on them, and keeping them beyond the row."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pyarrow as pa
+
+from penstock.graph import nodes as n
+from penstock.graph import types
+from penstock.graph.function import Function
+from penstock.graph.record import Record
+from penstock.graph.tree import Tree
+from penstock.plan.code import Buffer, Column, Local, Ref, Site, Value, Writer, cast
+from penstock.plan.fuse import Segment
+from penstock.plan.needs import key_field
+from penstock.plan.sink import Heap
+from penstock.plan.spec import Code, Fault
+
+
+class ValueWriter:
+    """The part of a loop's writer that knows where values are."""
+
+    def __init__(self, tree: Tree, segment: Segment) -> None:
+        self.tree, self.segment = tree, segment
+        self.out = Writer(count())
+        self.code = Code(segment=segment)
+
+    def scalar_or_ref(self, name: str, site: Site) -> Value:
+        """A field, with a scalar loaded into a variable that stays known at this place."""
+        level, value = site.find(name)
+        level[name] = self.value_of(value)
+        return level[name]
+
+    def value_of(self, value: Value) -> Value:
+        if isinstance(value, Ref) and types.is_scalar(value.column.type):
+            local = self.out.fresh()
+            self.out.line(f"{local} = {cast(value.column.type)}({value.column.prefix}[{value.index}])")
+            return Local(local, value)
+        return value
+
+    def call(self, function: Function, site: Site, records: dict[str, str]) -> str:
+        """A call of a user's function, with a note of where we are in case that it raises."""
+        arguments = []
+        for parameter in function.parameters:
+            if parameter.is_record:
+                record = records[parameter.name]
+                arguments.append(f"by_reference({record})" if function.is_generator else record)
+                continue
+            value = self.scalar_or_ref(parameter.field, site)
+            if isinstance(value, Local):
+                arguments.append(value.name)
+            elif types.view(value.column.type) is None:
+                arguments.append(f"plain({value.column.prefix}, {value.index})")
+            else:
+                arguments.append(value.column.slice(value.index))
+        if function not in self.code.functions:
+            self.code.functions.append(function)
+        number = self.code.functions.index(function)
+        self.note(function)
+        return f"f{number}({', '.join(arguments)})"
+
+    def note(self, function: Function) -> None:
+        """Note where the loop is, for the error that names the item, unless the function cannot raise."""
+        if function.may_raise or function.reason is not None:
+            self.out.line(f"w[0] = {self.code.functions.index(function)}")
+            self.out.line("w[1] = i")
+
+    def results(self, function: Function, call: str, site: Site) -> list[Value]:
+        """The results of a call as values: scalars in variables, what varies in length on a heap."""
+        if function.is_tuple:
+            whole = self.out.fresh("t")
+            self.out.line(f"{whole} = {call}")
+            parts = [f"{whole}[{at}]" for at in range(len(function.returns))]
+        else:
+            parts = [call]
+        return [self._result(t, part, function) for t, part in zip(function.returns, parts, strict=True)]
+
+    def _result(self, t: pa.DataType, part: str, function: Function) -> Value:
+        if types.is_scalar(t):
+            local = self.out.fresh()
+            self.out.line(f"{local} = {cast(t)}({part})")
+            return Local(local)
+        heap = self.heap(t)
+        given = self.out.fresh("x")
+        self.out.line(f"{given} = {part}")
+        if types.is_array(t) and function.reason is None:
+            with self.out.block(f"if len({given}) != {t.list_size}"):
+                self.fault("array_size", self._node_of(function), str(t.list_size))
+        if types.is_string(t) and function.reason is None:
+            with self.out.block(f"if not is_utf8({given})"):
+                self.fault("bad_utf8", self._node_of(function))
+        return self.put(heap, given)
+
+    def _node_of(self, function: Function) -> n.GraphNode:
+        return next(node for node in self.segment.nodes if function in node.functions)
+
+    def put(self, heap: Heap, array: str) -> Ref:
+        local, h = self.out.fresh("h"), heap.name
+        self.out.line(f"{h}_o, {h}_e = put({h}_o, {h}_e, {h}_n, {array})")
+        self.out.line(f"{local} = {h}_n")
+        self.out.line(f"{h}_n += 1")
+        return Ref(heap.column, local)
+
+    def heap(self, t: pa.DataType, *, is_collected: bool = False, refers: Heap | None = None) -> Heap:
+        """A new heap for values of a type. Fixed-size arrays keep offsets too while they lie on a heap."""
+        held = t if not types.is_array(t) else pa.list_(t.value_type)
+        heap = Heap(Column(f"h{len(self.code.heaps)}", held, is_heap=True), is_collected, refers)
+        self.code.heaps.append(heap)
+        self.integer(f"{heap.name}_n")
+        if is_collected:
+            self.integer(f"{heap.name}_u")
+        return heap
+
+    def keeper(self, name: str, t: pa.DataType) -> Value:
+        """A variable that is carried from batch to batch: a scalar, or an index into a heap of its own."""
+        if types.is_float(t):
+            return Local(self.floating(name))
+        if types.is_scalar(t):
+            return Local(f"{cast(t)}({self.integer(name)})", store=name)
+        heap = self.heap(t)
+        heap.refs.append(self.integer(name))
+        return Ref(heap.column, name)
+
+    def capture(self, kept: Value, value: Value) -> None:
+        """Copy a value into a keeper."""
+        if isinstance(kept, Local):
+            assert isinstance(value, Local)
+            self.out.line(f"{kept.store or kept.name} = {value.name}")
+            return
+        assert isinstance(value, Ref)
+        heap = next(heap for heap in self.code.heaps if heap.column == kept.column)
+        put = self.put(heap, value.column.slice(value.index))
+        self.out.line(f"{kept.index} = {put.index}")
+
+    def integer(self, name: str) -> str:
+        """A carried integer (or boolean) variable."""
+        if name not in self.code.integers:
+            self.code.integers.append(name)
+        return name
+
+    def floating(self, name: str) -> str:
+        if name not in self.code.floats:
+            self.code.floats.append(name)
+        return name
+
+    def buffer(self, name: str) -> Buffer:
+        made = Buffer(name)
+        self.code.buffers.append(made)
+        return made
+
+    def fault(self, kind: str, node: n.GraphNode, what: str = "") -> None:
+        """Stop with one of our own faults: a negative number in `w[0]` says which."""
+        self.code.faults.append(Fault(kind, node, what))
+        self.out.line(f"w[0] = -{len(self.code.faults)}")
+        self.out.line("w[1] = i")
+        self.out.line("raise Fault")
+
+    def state_record(self, node: n.Stateful, site: Site) -> dict[str, str]:
+        if node.state is None:
+            return {}
+        name = self.state_array(node)
+        if node.given.key is None:
+            return {"state": f"{name}[0]"}
+        slot = self.scalar_or_ref(key_field(self.tree, node.given.key), site)
+        assert isinstance(slot, Local)
+        return {"state": f"{name}[{slot.name}]"}
+
+    def state_array(self, node: n.Stateful) -> str:
+        name = f"st{self.tree.number[node]}"
+        self.code.states[name] = node
+        return name
+
+    def record(self, record: type[Record], node: n.GraphNode, suffix: str = "") -> str:
+        name = f"rc{self.tree.number[node]}{suffix}"
+        self.code.records[name] = record
+        return name

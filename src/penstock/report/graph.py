@@ -1,0 +1,168 @@
+"""A graph and its plan, for people: as text, and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from penstock.graph import nodes as n
+from penstock.graph.function import Function
+from penstock.graph.tree import Tree
+from penstock.plan.fuse import CLEANING, Segment, fuse
+from penstock.report.picture import Arrow, Box, Picture, mermaid, svg
+
+
+@dataclass(frozen=True, slots=True)
+class GraphPicture:
+    """A drawing of a graph: SVG in a notebook, in a file or as text, and Mermaid text for a document."""
+
+    picture: Picture
+
+    def svg(self) -> str:
+        return svg(self.picture)
+
+    def mermaid(self) -> str:
+        return mermaid(self.picture)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the picture to a file: Mermaid text where its name ends in .mmd, else SVG."""
+        path = Path(path)
+        path.write_text(self.mermaid() if path.suffix == ".mmd" else self.svg(), encoding="utf-8")
+        return path
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
+
+    def __repr__(self) -> str:
+        return self.mermaid()
+
+
+def explain(leaves: Sequence[n.GraphNode]) -> str:
+    """The source, then every loop: why it begins, what is in it, and what each step gives."""
+    tree = Tree(tuple(leaves))
+    segments = fuse(tree)
+    lines = [f"{tree.source.label}: {_fields(tree.source)}"]
+    for node in tree.nodes[1:]:
+        if isinstance(node, CLEANING):
+            lines.append(f"  {node.label}")
+    for segment in segments:
+        lines += ["", *_explained(tree, segment)]
+    return "\n".join(lines)
+
+
+def _explained(tree: Tree, segment: Segment) -> Iterator[str]:
+    yield f"loop {segment.number + 1}, {_mode(segment)}: {segment.reason}"
+    rows = list(_rows(tree, segment))
+    width = max((len(label) for label, _ in rows), default=0)
+    yield from (f"  {label:<{width}}  {gives}".rstrip() for label, gives in rows)
+    yield f"  ends: {_end(tree, segment)}"
+
+
+def _mode(segment: Segment) -> str:
+    uncompiled = [f for node in segment.nodes for f in node.functions if f.reason is not None]
+    return f"interpreted ({uncompiled[0].reason})" if uncompiled else "compiled"
+
+
+def _rows(tree: Tree, segment: Segment) -> Iterator[tuple[str, str]]:
+    """The steps of a loop with what they give, a branch indented under the step that it leaves."""
+    inside = set(segment.nodes)
+
+    def walk(node: n.GraphNode, indent: int) -> Iterator[tuple[str, str]]:
+        yield f"{'  ' * indent}{_label(node)}", _gives(tree, node)
+        following = [child for child in tree.children[node] if child in inside]
+        for child in following:
+            yield from walk(child, indent + (len(following) > 1))
+
+    if isinstance(segment.entry, n.MapColumns):
+        yield _label(segment.entry), _gives(tree, segment.entry)
+    first = [child for child in tree.children[segment.entry] if child in inside]
+    for child in first:
+        yield from walk(child, int(len(first) > 1))
+
+
+def _label(node: n.GraphNode) -> str:
+    names = [name for function in node.functions[:1] if (name := _name(function)) != "<lambda>"]
+    state = node.state.__name__ if isinstance(node, n.Stateful) and node.state is not None else None
+    handled = sorted({h.signal.__name__ for h in node.handlers}) if isinstance(node, n.Stateful) else []
+    extra = [*names, *([f"state {state}"] if state else []), *(f"on {signal}" for signal in handled)]
+    return f"{node.label} ({', '.join(extra)})" if extra else node.label
+
+
+def _name(function: Function) -> str:
+    return getattr(function.call, "__name__", "function")
+
+
+def _gives(tree: Tree, node: n.GraphNode) -> str:
+    result = f"  = result {tree.leaves.index(node) + 1}" if node in tree.leaves else ""
+    return f"→ {_fields(node)}{result}"
+
+
+def _fields(node: n.GraphNode) -> str:
+    own = ", ".join(f"{name}: {t}" for name, t in node.shape.fields.items())
+    return own + "".join(f"  in {region.opener.label}" for region in reversed(node.shape.regions))
+
+
+def _end(tree: Tree, segment: Segment) -> str:
+    """Why a loop does not go on."""
+    fed = [s for s in fuse(tree) if s.feeder is not None and s.feeder.number == segment.number]
+    if not fed:
+        return "with the graph"
+    return "; ".join(f"{s.reason} (loop {s.number + 1})" for s in fed)
+
+
+_KINDS = {
+    n.Source: "source",
+    n.DropNulls: "filter",
+    n.FillNull: "map",
+    n.Map: "map",
+    n.Filter: "filter",
+    n.FlatMap: "flat_map",
+    n.Through: "hooks",
+    n.Enumerate: "open",
+    n.Regions: "open",
+    n.Aggregate: "close",
+    n.Close: "close",
+    n.KeyBy: "key",
+    n.Emit: "signal",
+    n.MapColumns: "columns",
+    n.Select: "map",
+}
+
+
+def picture(leaves: Sequence[n.GraphNode]) -> GraphPicture:
+    """The graph as boxes and arrows, with each loop as one tinted group."""
+    tree = Tree(tuple(leaves))
+    segments = fuse(tree)
+    home = {node: segment for segment in segments for node in segment.nodes}
+    boxes = [_box(tree, node, home.get(node)) for node in tree.nodes]
+    arrows = []
+    for node in tree.nodes[1:]:
+        before, segment = node.inputs[0], home.get(node)
+        cut = segment is not None and segment.feeder is not None and before is segment.entry
+        label = segment.reason if cut and segment is not None and not isinstance(before, n.MapColumns) else ""
+        arrows.append(Arrow(str(tree.number[before]), str(tree.number[node]), label))
+        if isinstance(node, n.Stateful):
+            arrows += _signal_arrows(tree, node)
+    groups = {
+        f"loop{s.number}": f"loop {s.number + 1} · {'interpreted' if s.is_interpreted else 'compiled'}"
+        for s in segments
+    }
+    used = {box.group for box in boxes}
+    return GraphPicture(Picture(tuple(boxes), tuple(arrows), {g: text for g, text in groups.items() if g in used}))
+
+
+def _box(tree: Tree, node: n.GraphNode, segment: Segment | None) -> Box:
+    lines = [f"{name}: {t}" for name, t in node.shape.fields.items()]
+    if node in tree.leaves:
+        lines.append(f"= result {tree.leaves.index(node) + 1}")
+    group = f"loop{segment.number}" if segment is not None else None
+    return Box(str(tree.number[node]), _label(node), tuple(lines), _KINDS[type(node)], group, node.shape.depth)
+
+
+def _signal_arrows(tree: Tree, node: n.Stateful) -> Iterator[Arrow]:
+    """From every node that emits a signal to those that handle it."""
+    handled = {handler.signal for handler in node.handlers}
+    for emitter in tree.nodes:
+        if isinstance(emitter, n.Emit) and emitter.signal in handled and node in tree.below(emitter):
+            yield Arrow(str(tree.number[emitter]), str(tree.number[node]), emitter.signal.__name__, control=True)

@@ -1,0 +1,90 @@
+"""Make a failing case small: take away what it fails without, until nothing more can go.
+
+Hypothesis shrinks what it drew itself; this is for a case that came from a seed. It works on the text of the program, so
+it finds programs that the generator would never have made.
+"""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import penstock as ps
+from tests.property.data import Column, Items
+from tests.property.graphs import Case, source_table
+from tests.property.library import SCOPE
+
+Fails = Callable[[Case], bool]
+
+
+def shrink(case: Case, fails: Fails) -> Case:
+    """The smallest case found for which `fails` still holds."""
+    while True:
+        smaller = next((found for found in _smaller(case) if fails(found)), None)
+        if smaller is None:
+            return case
+        case = smaller
+
+
+def _smaller(case: Case) -> Iterator[Case]:
+    """Cases with a little less, those with much less first."""
+    for leaf in case.leaf_names if len(case.leaf_names) > 1 else ():
+        yield from _rebuilt(case, leaf_names=(leaf,))
+    for at in reversed(range(1, len(case.lines))):
+        yield from _without_line(case, at)
+    for batch in case.batches if len(case.batches) > 1 else ():
+        yield replace(case, batches=(batch,))
+    for at in range(len(case.control_text)):
+        yield from _rebuilt(case, control_text=_without(case.control_text, at))
+    size = case.items.rows
+    while size > 0:
+        for start in range(0, case.items.rows, size):
+            yield from _rebuilt(case, items=_without_rows(case.items, start, start + size))
+        size //= 2
+    for at in range(len(case.items.columns)):
+        yield from _rebuilt(case, items=replace(case.items, columns=_without(case.items.columns, at)))
+    if case.items.cuts or case.items.encoded:
+        yield from _rebuilt(case, items=replace(case.items, cuts=(), encoded=()))
+
+
+def _without(given: tuple[Any, ...], at: int) -> tuple[Any, ...]:
+    return given[:at] + given[at + 1 :]
+
+
+def _without_line(case: Case, at: int) -> Iterator[Case]:
+    """Without one step: whoever used the stream after it uses the stream before it."""
+    made, before = re.match(r"(s\d+) = (s\d+)", case.lines[at]).groups()  # type: ignore[union-attr]
+    lines = [re.sub(rf"(?<== ){made}\b", before, line) for line in _without(case.lines, at)]
+    leaves = tuple(before if name == made else name for name in case.leaf_names)
+    yield from _rebuilt(case, lines=tuple(lines), leaf_names=tuple(dict.fromkeys(leaves)))
+
+
+def _without_rows(items: Items, start: int, stop: int) -> Items:
+    columns = tuple(Column(c.name, c.type_text, c.values[:start] + c.values[stop:]) for c in items.columns)
+    rows = items.rows - (min(stop, items.rows) - start)
+    return replace(items, columns=columns, rows=rows, cuts=tuple(min(cut, rows) for cut in items.cuts))
+
+
+def _rebuilt(case: Case, **changes: Any) -> Iterator[Case]:
+    """The changed case with its graph made again, or none where it cannot be made. Lines that no leaf needs go."""
+    changed = replace(case, seed=None, **changes)
+    needed, lines = set(changed.leaf_names), []
+    for line in reversed(changed.lines):
+        made, *names = re.findall(r"(?<![\w'])s\d+(?= =|\.)", line)
+        if made in needed:
+            needed |= set(names)
+            lines.append(line)
+    scope: dict[str, Any] = {"table": source_table(changed.items)}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ps.InterpretedWarning)
+            for line in reversed(lines):
+                exec(line, SCOPE, scope)
+        leaves = tuple(scope[name].node for name in changed.leaf_names)
+        control = tuple(eval(text, SCOPE) for text in changed.control_text)
+    except Exception:
+        return
+    yield replace(changed, lines=tuple(reversed(lines)), leaves=leaves, control=control)
