@@ -61,6 +61,16 @@ def test_an_error_is_one_message(tmp_path: Path) -> None:
     assert shown.exception is not None and shown.exc_info is not None
 
 
+def test_a_result_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    good = b'"1","[[1,2]]"\n'
+    (tmp_path / "bad.txt").write_bytes(200_000 * good + b'"1","A\n')
+    output = tmp_path / "out.parquet"
+    assert "byte 2800004" in penstock("run", "taxi", "--input", tmp_path / "bad.txt", "--output", output, code=1).stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
+    missing = tmp_path / "no-such" / "out.parquet"
+    assert "cannot be written" in penstock("run", "region-sum", "--size", 10, "--output", missing, code=1).stderr
+
+
 def test_wrong_arguments() -> None:
     assert "--size is for data that is made" in penstock("run", "taxi", "--size", 1, "--input", "x", code=2).stderr
     assert "no-such" in penstock("bench", "no-such", code=2).stderr

@@ -7,15 +7,18 @@ as many as the time allows.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import count, islice
 
 import pyarrow as pa
 from tests.property.graphs import Case, from_seed
+from tests.property.shrink import shrink
 
 import penstock as ps
 from penstock.graph import reference
@@ -51,10 +54,10 @@ def _outcome(run: Callable[[], Result]) -> Outcome:
         return error
 
 
-def check(case: Case, *, compile: bool = False, batches: Iterable[int | None] | None = None) -> None:
-    """Compare on each size of batches that the case names, or on those given."""
+def check(case: Case, *, compile: bool = False) -> None:
+    """Compare on each size of batches that the case names."""
     wanted = expected(case)
-    for batch_items in case.batches if batches is None else batches:
+    for batch_items in case.batches:
         compare(case, wanted, compile=compile, batch_items=batch_items)
 
 
@@ -163,6 +166,22 @@ def try_many(
     return done
 
 
+def shrunk(case: Case, compile: bool) -> Case:
+    """The smallest case that fails in the same way, or this one where it does not fail."""
+
+    def failure(tried: Case) -> str | None:
+        try:
+            check(tried, compile=compile)
+        except Mismatch as mismatch:
+            differs = str(mismatch).split("\n\nto repeat it")[0].strip().splitlines()
+            telling = differs[-1] if differs[0].startswith("the engine failed") else " ".join(differs[:2])
+            return re.sub(r"\d+|'[^']*'", "", telling)[:60]
+        return None
+
+    wanted = failure(case)
+    return case if wanted is None else shrink(case, lambda tried: failure(tried) == wanted)
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.property.check", description=__doc__.split("\n")[0])
     parser.add_argument("--seed", type=int, default=0, help="the seed of the graph, or of the first of many")
@@ -172,6 +191,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--compile", action="store_true", help="compile the loops; without it they run as plain Python")
     parser.add_argument("--count", type=int, help="how many graphs to try")
     parser.add_argument("--seconds", type=float, help="how long to try graphs")
+    parser.add_argument("--shrink", action="store_true", help="make the case of the seed as small as it still fails")
     parser.add_argument("--show", action="store_true", help="print the graph of the seed as a program, and run nothing")
     given = parser.parse_args(arguments)
     if given.show:
@@ -180,7 +200,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if given.count is None and given.seconds is None:
             case = from_seed(given.seed)
-            check(case, compile=given.compile, batches=(given.batch,) if given.batch else case.batches)
+            case = replace(case, batches=(given.batch,)) if given.batch else case
+            check(shrunk(case, given.compile) if given.shrink else case, compile=given.compile)
             done = 1
         else:
             seeds = islice(count(given.seed), given.count)

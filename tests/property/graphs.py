@@ -131,7 +131,7 @@ def _drop(b: Builder, source: Point, at_least: int) -> Point:
 
 
 def _filling(t: types.pa.DataType) -> str | None:
-    if types.is_list(t) or types.is_array(t):
+    while types.is_list(t) or types.is_array(t):
         t = t.value_type
     return {"i": "5", "f": "0.5", "s": "'nil'", "x": "b'nil'", "t": "30", "b": "True"}.get(kind_of(t))
 

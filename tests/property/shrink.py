@@ -1,21 +1,23 @@
 """Make a failing case small: take away what it fails without, until nothing more can go.
 
-Hypothesis shrinks what it drew itself; this is for a case that came from a seed. It works on the text of the program, so
-it finds programs that the generator would never have made.
+Hypothesis shrinks what it drew itself; this is for a case that came from a seed. It works on the text of the program,
+so it finds programs that the generator would never have made.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import penstock as ps
 from tests.property.data import Column, Items
 from tests.property.graphs import Case, source_table
 from tests.property.library import SCOPE
+
+import penstock as ps
 
 Fails = Callable[[Case], bool]
 
@@ -35,6 +37,9 @@ def _smaller(case: Case) -> Iterator[Case]:
         yield from _rebuilt(case, leaf_names=(leaf,))
     for at in reversed(range(1, len(case.lines))):
         yield from _without_line(case, at)
+    for at in range(1, len(case.lines)):
+        for line in _shorter(case.lines[at]):
+            yield from _rebuilt(case, lines=(*case.lines[:at], line, *case.lines[at + 1 :]))
     for batch in case.batches if len(case.batches) > 1 else ():
         yield replace(case, batches=(batch,))
     for at in range(len(case.control_text)):
@@ -60,6 +65,19 @@ def _without_line(case: Case, at: int) -> Iterator[Case]:
     lines = [re.sub(rf"(?<== ){made}\b", before, line) for line in _without(case.lines, at)]
     leaves = tuple(before if name == made else name for name in case.leaf_names)
     yield from _rebuilt(case, lines=tuple(lines), leaf_names=tuple(dict.fromkeys(leaves)))
+
+
+def _shorter(line: str) -> Iterator[str]:
+    """The line without one of its arguments, or without one of several calls."""
+    calls = [node for node in ast.walk(ast.parse(line)) if isinstance(node, ast.Call)]
+    for number, call in enumerate(calls):
+        for at in range(len(call.keywords)):
+            tree = ast.parse(line)
+            del [node for node in ast.walk(tree) if isinstance(node, ast.Call)][number].keywords[at]
+            yield ast.unparse(tree)
+    value = ast.parse(line).body[0].value  # type: ignore[attr-defined]
+    if isinstance(value.func.value, ast.Call):
+        yield f"{line.split(' = ')[0]} = {ast.unparse(value.func.value)}"
 
 
 def _without_rows(items: Items, start: int, stop: int) -> Items:

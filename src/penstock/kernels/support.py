@@ -7,6 +7,9 @@ from typing import Any
 
 import numba
 import numpy as np
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
 from penstock.kernels.record import by_reference
 
@@ -97,11 +100,37 @@ def _as_bool(value: Any) -> Any:
     return value != 0
 
 
+def _unsigned(value: Any) -> Any:
+    return np.uint64(value)
+
+
+def _after(index: Any) -> Any:
+    return np.uint64(index) + np.uint64(1)
+
+
+def _times(index: Any, size: Any) -> Any:
+    return np.uint64(index) * np.uint64(size)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def borrowed(typing: Any, array: Any) -> Any:
+    """The same array without an owner: for one that outlives all that is made of it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        held = make_array(array)(context, builder, value=arguments[0])
+        held.meminfo = cgutils.get_null_value(held.meminfo.type)
+        held.parent = cgutils.get_null_value(held.parent.type)
+        return held._getvalue()
+
+    return array(array), generate
+
+
 _CONSTANTS: dict[str, Any] = {"inf": float("inf"), "nan": float("nan"), "Fault": Fault}
 _HELPERS: dict[str, Callable[..., Any]] = {"grown": grown, "put": put, "ended": ended, "same": same, "is_utf8": is_utf8}
 
 PLAIN: dict[str, Any] = {**_CONSTANTS, **_HELPERS, "as_int": int, "as_float": float, "as_bool": bool}
-PLAIN["by_reference"] = lambda record: record
+PLAIN |= {"by_reference": lambda record: record, "borrowed": lambda array: array, "unsigned": int}
+PLAIN |= {"after": lambda index: index + 1, "times": lambda index, size: index * size}
 """The scope of a loop that runs as plain Python."""
 
 
@@ -109,8 +138,10 @@ def compiled() -> dict[str, Any]:
     """The scope of a loop that is compiled."""
     grown_ = numba.njit(grown)
     scope = {name: numba.njit(_with_grown(function, grown_)) for name, function in _HELPERS.items() if name != "grown"}
-    casts = {"as_int": numba.njit(_as_int), "as_float": numba.njit(_as_float), "as_bool": numba.njit(_as_bool)}
-    return {**_CONSTANTS, **scope, **casts, "grown": grown_, "by_reference": by_reference}
+    plain = {"as_int": _as_int, "as_float": _as_float, "as_bool": _as_bool}
+    plain |= {"unsigned": _unsigned, "after": _after, "times": _times}
+    scope |= {name: numba.njit(function) for name, function in plain.items()}
+    return {**_CONSTANTS, **scope, "grown": grown_, "by_reference": by_reference, "borrowed": borrowed}
 
 
 def _with_grown(function: Any, grown_: Any) -> Any:

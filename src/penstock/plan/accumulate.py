@@ -162,7 +162,7 @@ class Accumulator:
         if not self.is_carried and isinstance(value, Ref):
             # Within a row the value stays where it is, and its index is enough.
             self.kept[name] = Ref(value.column, self._variable(name, "x"))
-            self.loop.out.line(f"{self._variable(name, 'x')} = {value.index}")
+            self.loop.out.line(f"{self._variable(name, 'x')} = as_int({value.index})")
         else:
             self.loop.capture(self._keeper(name, result), value)
 
@@ -180,7 +180,7 @@ class Accumulator:
         self.loop.heap_room(heap).reserve(site)
         if isinstance(value, Ref):
             assert heap.refers is not None
-            stored = self.loop.put(heap.refers, value.column.slice(value.index)).index
+            stored = self.loop.put(heap.refers, value.elements).index
         else:
             stored = value.name
         self.loop.out.line(f"{heap.name}_e[{heap.name}_u] = {stored}")
@@ -291,7 +291,7 @@ class Accumulator:
             put = self.loop.put(heap, f"literal{len(self.loop.code.literals)}")
             self.loop.out.line(f"{local} = {put.index}")
         with self.loop.out.block("else"):
-            put = self.loop.put(heap, kept.column.slice(kept.index))
+            put = self.loop.put(heap, kept.elements)
             self.loop.out.line(f"{local} = {put.index}")
         self.loop.code.literals.append((accept(result.default, t), t))
         return Ref(heap.column, local)

@@ -68,12 +68,12 @@ class Column:
     def first(self, at: str) -> str:
         """Where the elements of the value at `at` begin; where they end is where those of the next begin."""
         if types.is_array(self.type):
-            return f"({at}) * {self.type.list_size}"
+            return f"times({at}, {self.type.list_size})"
         return f"{self.prefix}_o[{at}]"
 
     def slice(self, at: str) -> str:
         """The elements of one value, as a one-dimensional array."""
-        return f"{self.prefix}_e[{self.first(at)}:{self.first(f'{at} + 1')}]"
+        return f"{self.prefix}_e[{self.first(at)}:{self.first(f'after({at})')}]"
 
     @property
     def arrays(self) -> tuple[str, ...]:
@@ -86,10 +86,18 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """A value in a column, at an index that a local variable or an expression gives."""
+    """A value in a column, at an index that a local variable or an expression gives.
+
+    `whole` is the variable that holds its elements as an array, where they were sliced before.
+    """
 
     column: Column
     index: str
+    whole: str | None = None
+
+    @property
+    def elements(self) -> str:
+        return self.whole or self.column.slice(self.index)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +134,7 @@ class Site:
 
     @property
     def bound(self) -> str:
-        parts = [f"({hi} - {lo})" for _, lo, hi in self.spans]
+        parts = [f"as_int({hi} - {lo})" for _, lo, hi in self.spans]
         return " * ".join(([str(self.factor)] if self.factor != 1 or not parts else []) + parts)
 
     def with_own(self, own: Level, **changes: object) -> Site:
@@ -145,7 +153,7 @@ class Site:
     def opened(self, column: Column, index: str) -> tuple[tuple[str, str, str], ...]:
         """The spans inside the list at `index` of `column`."""
         inner = self.spans[-1] if self.spans and self.spans[-1][0] == index else None
-        lo, hi = (inner[1], inner[2]) if inner else (index, f"{index} + 1")
+        lo, hi = (inner[1], inner[2]) if inner else (index, f"after({index})")
         rest = self.spans[:-1] if inner else self.spans
         return (*rest, ("", column.first(lo), column.first(hi)))
 

@@ -134,11 +134,14 @@ class FrameWriter(OutletWriter):
             body += [f"    {buffer.count} = 0", f"    {buffer.name}_c = cap[{at}]"]
         body += [f"    {name} = ci[{at}]" for at, name in enumerate(code.integers)]
         body += [f"    {name} = cf[{at}]" for at, name in enumerate(code.floats)]
+        # The arrays are the caller's for the whole call, so slices of them need no count of references.
+        for given in code.inputs:
+            body += [] if given.is_plain else [f"    {name} = borrowed({name})" for name in given.column.arrays]
         for low, high in self.halves:
             body += [f"    {high} += {low} >> 32", f"    {low} &= 4294967295"]
         body += ["    i = i0", "    m = m0", *reopened, *first]
         body += ["    while True:", "        stop = n", "        if m < len(mk_at):", "            stop = mk_at[m]"]
-        body += ["        for i in range(i, stop):", *(rows or ["            pass"]), "        i = stop"]
+        body += ["        for u in range(unsigned(i), unsigned(stop)):", "            i = as_int(u)", *rows, "        i = stop"]
         body += ["        if m == len(mk_at):", "            break", *marks, "        m += 1", *last, "    @save 3"]
         return [line for text in body for line in self._saved(text)]
 
@@ -208,7 +211,7 @@ class FrameWriter(OutletWriter):
         entry = self.segment.entry
         shape = entry.shape
         fields = dict(shape.fields if depth is None else shape.regions[depth].fields)
-        index = "i" if depth is None else f"q{depth}"
+        index = "u" if depth is None else f"q{depth}"
         after = needed_after(self.tree, entry, self.needed)
         level: Level = {}
         for name, t in fields.items():
@@ -233,17 +236,17 @@ class FrameWriter(OutletWriter):
         name = key_field(self.tree, shape.key)
         return [name] if name in needed_after(self.tree, self.segment.entry, self.needed) else []
 
-    def _users(self, name: str) -> list[Function]:
+    def users(self, name: str) -> list[Function]:
         return [f for node in self.segment.nodes for f in node.functions if name in f.fields]
 
     def _is_wide(self, name: str, t: pa.DataType) -> bool:
         """Whether a list of 32-bit floats must be held as 64-bit ones, because a function takes it whole."""
         element = types.element_of(t)
-        return element is not None and types.is_float(element) and element.bit_width == 32 and bool(self._users(name))
+        return element is not None and types.is_float(element) and element.bit_width == 32 and bool(self.users(name))
 
     def _is_plain(self, name: str, t: pa.DataType) -> bool:
         """Whether only plain Python can hold it: a nested list that a function takes whole."""
-        return types.view(t) is None and any(f.reason is not None for f in self._users(name))
+        return types.view(t) is None and any(f.reason is not None for f in self.users(name))
 
     def _marks(self, site: Site, parents: tuple[Level, ...]) -> None:
         """What to do at each kind of mark between two items."""

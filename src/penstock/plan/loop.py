@@ -14,6 +14,7 @@ from typing import Any
 
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
+from penstock.graph import types
 from penstock.graph.function import Function
 from penstock.graph.tree import Tree
 from penstock.plan.accumulate import Accumulator
@@ -113,24 +114,28 @@ class LoopWriter(FrameWriter):
                 self.fault("unequal_lengths", node)
         self.hand_on(self.open, node, region, site)
         j, lo = self.out.fresh("j"), self.out.fresh("lo")
-        self.out.line(f"{lo} = {column.first(index)}")
-        with self.out.block(f"for {j} in range({lo}, {column.first(f'{index} + 1')})"):
+        # Unsigned, because an index that cannot be negative is what lets the compiler use vector instructions.
+        self.out.line(f"{lo} = unsigned({column.first(index)})")
+        with self.out.block(f"for {j} in range({lo}, unsigned({column.first(f'after({index})')}))"):
             own: Level = {node.elements[0][1]: Ref(column.elements, j)}
             for (_, name), value in zip(node.elements[1:], lists[1:], strict=True):
                 second, at = self._list(node, value)
-                own[name] = Ref(second.elements, f"({second.first(at)} + {j} - {lo})")
+                own[name] = Ref(second.elements, f"(unsigned({second.first(at)}) + {j} - {lo})")
             if node.index is not None:
-                own[node.index] = Local(f"({j} - {lo})")
+                own[node.index] = Local(f"as_int({j} - {lo})")
             inner = entered(replace(site, spans=site.opened(column, index), aligned=False), j)
             self.send(node, replace(inner, levels=(*inner.fork().levels, own)))
         self.hand_on(self.close, node, region, site)
 
     def _preload(self, node: n.GraphNode, site: Site) -> None:
-        """Load, before a loop over elements, the scalars that are needed in it."""
-        for name in sorted(
-            needed_after(self.tree, node, self.needed) & {name for level in site.levels for name in level}
-        ):
-            self.scalar_or_ref(name, site)
+        """Load, before a loop over elements, what is needed in it: scalars, and arrays that functions take whole."""
+        here = {name for level in site.levels for name in level}
+        for name in sorted(needed_after(self.tree, node, self.needed) & here):
+            value = self.scalar_or_ref(name, site)
+            if isinstance(value, Ref) and value.whole is None and self.users(name) and types.view(value.column.type):
+                whole = self.out.fresh("x")
+                self.out.line(f"{whole} = {value.elements}")
+                site.find(name)[0][name] = replace(value, whole=whole)
 
     def _list(self, node: n.GraphNode, value: Value) -> tuple[Column, str]:
         if not isinstance(value, Ref) or value.column.is_heap:
@@ -138,7 +143,7 @@ class LoopWriter(FrameWriter):
         return value.column, value.index
 
     def _length(self, column: Column, index: str) -> str:
-        return f"{column.first(f'{index} + 1')} - {column.first(index)}"
+        return f"as_int({column.first(f'after({index})')} - {column.first(index)})"
 
     def _regions(self, node: n.Regions, site: Site) -> None:
         number = self.tree.number[node]
@@ -178,7 +183,7 @@ class LoopWriter(FrameWriter):
         if isinstance(a, Local) and isinstance(b, Local):
             return f"{a.name} == {b.name}"
         assert isinstance(a, Ref) and isinstance(b, Ref)
-        return f"same({a.column.slice(a.index)}, {b.column.slice(b.index)})"
+        return f"same({a.elements}, {b.elements})"
 
     def _aggregate(self, node: n.Aggregate, site: Site) -> None:
         self._accumulator(node).add(site)
@@ -204,7 +209,7 @@ class LoopWriter(FrameWriter):
         levels = [given.level for given in inputs if given is not None]
         level = None if None in levels else max(d for d in levels if d is not None)
         self.code.keys[name] = Keys(node, tuple(g for g in inputs if g is not None), level)
-        self.out.line(f"{slot} = {name}[{'i' if level is None else f'q{level}'}]")
+        self.out.line(f"{slot} = {name}[{'u' if level is None else f'q{level}'}]")
         with self.out.block(f"if {slot} < 0"):
             self.fault("nan_key", node, " or ".join(map(repr, node.names)))
         self.send(node, site.with_own(site.own | {key_field(self.tree, node): Local(slot)}))

@@ -57,7 +57,7 @@ class OutletWriter(ValueWriter):
             value = self.value_of(level[column.field])
             if isinstance(value, Ref) and value.column != column.origin:
                 raise InternalError(f"{outlet.buffer.name}: {column.field!r} comes from two places")
-            stored = value.index if isinstance(value, Ref) else value.name
+            stored = f"as_int({value.index})" if isinstance(value, Ref) else value.name
             self.out.line(f"{column.array}[{outlet.buffer.count}] = {stored}")
         self.out.line(f"{outlet.buffer.count} += 1")
 
@@ -130,4 +130,4 @@ def origin_of(value: Value) -> Ref | None:
 
 def _is_row(origin: Ref) -> bool:
     """Whether the value is that of the row itself, so that whole columns can be handed on."""
-    return origin.index == "i" and not origin.column.is_heap
+    return origin.index == "u" and not origin.column.is_heap

@@ -53,7 +53,7 @@ class ValueWriter:
             elif types.view(value.column.type) is None:
                 arguments.append(f"plain({value.column.prefix}, {value.index})")
             else:
-                arguments.append(value.column.slice(value.index))
+                arguments.append(value.elements)
         if function not in self.code.functions:
             self.code.functions.append(function)
         number = self.code.functions.index(function)
@@ -130,7 +130,7 @@ class ValueWriter:
             return
         assert isinstance(value, Ref)
         heap = next(heap for heap in self.code.heaps if heap.column == kept.column)
-        put = self.put(heap, value.column.slice(value.index))
+        put = self.put(heap, value.elements)
         self.out.line(f"{kept.index} = {put.index}")
 
     def integer(self, name: str) -> str:
