@@ -139,18 +139,26 @@ def one_core() -> Iterator[None]:
 
 
 def measure(case: Case, repeats: int) -> list[Run]:
-    """Warm every peer up, then run them in turn, so that a disturbance strikes all alike."""
+    """Warm every peer up, then run them in turn, so that a disturbance strikes all alike.
+
+    Each repeat begins with another peer, and no answer but the right ones outlives its run: what one leaves behind in
+    the caches and the heap is not always found by the same other.
+    """
     answer = case.peers[0].work()
     right = {peer.what: answer if peer.right is None else peer.right() for peer in case.peers}
     for peer in case.peers:
         check(case, peer, peer.work(), right[peer.what])
-    runs = []
-    for _ in range(repeats):
-        for peer in case.peers:
-            seconds, answer = timed(peer.work)
-            check(case, peer, answer, right[peer.what])
-            runs.append(Run(peer.what, case.name, peer.items, seconds))
-    return runs
+    return [_run(case, peer, right[peer.what]) for repeat in range(repeats) for peer in _turned(case.peers, repeat)]
+
+
+def _turned(peers: tuple[Peer, ...], by: int) -> tuple[Peer, ...]:
+    return peers[by % len(peers) :] + peers[: by % len(peers)]
+
+
+def _run(case: Case, peer: Peer, right: pa.Table) -> Run:
+    seconds, answer = timed(peer.work)
+    check(case, peer, answer, right)
+    return Run(peer.what, case.name, peer.items, seconds)
 
 
 def timed(work: Callable[[], pa.Table]) -> tuple[float, pa.Table]:

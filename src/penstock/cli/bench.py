@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import click
 from rich import box
@@ -24,6 +25,11 @@ def show(name: str, scale: str, repeats: int, as_json: bool) -> None:
     with console.status(f"measuring at scale {scale}, {repeats} repeats"):
         report = benchmark.run(scale, repeats)
     console.print(times(benchmark, report), ratios(benchmark, report))
+    busy, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if busy > cores:
+        console.print(
+            f"[yellow]The machine is busy[/] (load {busy:.1f} on {cores} cores): measure again when it is not."
+        )
 
 
 def _table(title: str, *columns: str) -> Table:

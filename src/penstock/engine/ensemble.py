@@ -45,12 +45,17 @@ class Ensemble:
         """The indices of all items, and of the one that would follow."""
         return np.arange(self.base, self.base + self.count + 1) if self.index is None else self.index
 
-    def parent_rows(self, depth: int) -> np.ndarray:
-        """For each item the row of its parent at a depth."""
-        opened = self.kinds == 2 * depth
-        starts = np.concatenate(([0], self.places[opened], [self.count]))
+    def parent_rows(self, depth: int, level: int | None = None) -> np.ndarray:
+        """For each item (or each parent at a deeper level) the row of its parent at a depth."""
+        (opened,) = np.nonzero(self.kinds == 2 * depth)
         rows = np.concatenate((self.initial[depth : depth + 1], self.references[opened]))
-        return np.repeat(rows, np.diff(starts))
+        if level is None:
+            starts = np.concatenate(([0], self.places[opened], [self.count]))
+            return np.repeat(rows, np.diff(starts))
+        (inner,) = np.nonzero(self.kinds == 2 * level)
+        before = np.searchsorted(opened, inner)
+        from_before = [0] if self.initial[level] >= 0 else []
+        return rows[np.concatenate((np.array(from_before, np.int64), before))]
 
 
 def signal_arrays(types: Sequence[type[Signal]]) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
 from penstock.engine.keys import KeyIndex
 from penstock.engine.state import States
-from penstock.errors import DataError, FunctionError, InternalError, PenstockError
+from penstock.errors import FunctionError, InternalError, PenstockError
 from penstock.graph import faults, types
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
@@ -126,7 +126,8 @@ class RunningLoop:
             elif given.level == keys.level:
                 columns.append(ensemble.parents[given.level][given.field])
             else:
-                columns.append(_expanded(ensemble, given.level, keys.level)(given.field))
+                rows = pa.array(ensemble.parent_rows(given.level, keys.level))
+                columns.append(ensemble.parents[given.level][given.field].take(rows))
         return self.memory.index(keys.node).number(columns)
 
     def _inputs(self, ensemble: Ensemble) -> dict[str, pa.Array]:
@@ -343,16 +344,6 @@ def _literal(value: Any, t: pa.DataType) -> np.ndarray:
     if types.is_text(t):
         return np.frombuffer(value.encode() if isinstance(value, str) else value, np.uint8)
     return np.array(value, types.storage(t.value_type))
-
-
-def _expanded(ensemble: Ensemble, depth: int, level: int | None) -> Any:
-    """The columns of the parents at a depth, repeated for what lies at a deeper level."""
-    if level is not None:
-        raise DataError(
-            "a key of fields of several parents must be made of fields of the item; map them to the item first"
-        )
-    rows = pa.array(ensemble.parent_rows(depth))
-    return lambda name: ensemble.parents[depth][name].take(rows)
 
 
 _compiled_scope: dict[str, Any] = {}

@@ -81,7 +81,7 @@ class Run:
 
     def _feed(self, segment: Segment, ensemble: Ensemble) -> Iterator[tuple[pa.RecordBatch, ...]]:
         """Run a segment over an ensemble, and at once the segments that its cuts feed, so that order is kept."""
-        if isinstance(segment.entry, n.MapColumns):
+        if isinstance(segment.entry, n.MapColumns) and segment.entry is not segment.edge:
             ensemble = _with_columns(segment.entry, ensemble)
         for output in self.loops[segment].feed(ensemble):
             self.deliveries += output.deliveries

@@ -46,16 +46,12 @@ class Builtin:
     def _check_default(self, where: str, given: pa.DataType) -> None:
         try:
             values.accept(self.default, given)
-        except (TypeError, OverflowError):
+        except (TypeError, ValueError, OverflowError):
             raise GraphError(f"{where}: the default of {self} must be {given}; got {self.default!r}") from None
 
 
 def _is_number(t: pa.DataType) -> bool:
     return types.is_integer(t) or types.is_float(t) or bool(pt.is_boolean(t))
-
-
-def _any(t: pa.DataType) -> bool:
-    return True
 
 
 _TAKES = {
@@ -64,16 +60,20 @@ _TAKES = {
     "variance": _is_number,
     "min": types.is_scalar,
     "max": types.is_scalar,
-    "first": _any,
-    "last": _any,
-    "collect": _any,
+    "first": types.is_flat,
+    "last": types.is_flat,
+    "collect": types.is_flat,
 }
+_KEEPS = "it takes numbers, times, strings, bytes and lists of numbers"
 _TAKES_TEXT = {
     "sum": "it takes numbers",
     "mean": "it takes numbers",
     "variance": "it takes numbers",
     "min": "it takes numbers and times",
     "max": "it takes numbers and times",
+    "first": _KEEPS,
+    "last": _KEEPS,
+    "collect": _KEEPS,
 }
 
 

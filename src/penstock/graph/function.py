@@ -134,6 +134,9 @@ def bind(
     if found.reason is not None:
         warn_interpreted(unbound)
     given = _result_types(unbound, found, results, declared, probe)
+    for t in given:
+        if not types.is_flat(t):
+            raise GraphError(f"{where}: a result must be a number, a time, a text or a list of numbers; got {t}")
     return Function(where, function, parameters, given, results is not None, found.may_raise, found.reason)
 
 

@@ -87,7 +87,7 @@ def _initial(cls: type, name: str, annotation: Any) -> Any:
 def _checked(cls: type, name: str, kind: type, value: Any) -> Any:
     try:
         return accept(value, declared_scalar(kind))
-    except (TypeError, OverflowError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise type(error)(f"{cls.__name__}.{name} is {kind.__name__}: {error}") from None
 
 

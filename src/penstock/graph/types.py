@@ -84,6 +84,11 @@ def is_array(t: pa.DataType) -> bool:
     return bool(pt.is_fixed_size_list(t))
 
 
+def is_flat(t: pa.DataType) -> bool:
+    """Whether a value is a scalar, a text, or a list or array of scalars: what functions may give and regions keep."""
+    return is_scalar(t) or is_text(t) or ((is_list(t) or is_array(t)) and is_scalar(t.value_type))
+
+
 def is_supported(t: pa.DataType) -> bool:
     if is_list(t) or is_array(t):
         return is_supported(t.value_type)
@@ -162,7 +167,8 @@ def widens(found: pa.DataType, wanted: pa.DataType) -> bool:
     if is_float(wanted):
         return wanted.bit_width == 64 and (is_integer(found) or is_float(found) or bool(pt.is_boolean(found)))
     if is_integer(wanted) or is_time(wanted):
-        return storage(wanted) == np.dtype("i8") and (is_integer(found) or bool(pt.is_boolean(found)))
+        holds_all = storage(wanted) == np.dtype("i8") and not pt.is_uint64(wanted)
+        return holds_all and (is_integer(found) or bool(pt.is_boolean(found)))
     if is_text(wanted):
         return is_text(found)
     if is_list(wanted) or is_array(wanted):

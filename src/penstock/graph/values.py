@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from penstock.errors import DataError
 from penstock.graph import types
 
 
@@ -53,12 +52,15 @@ def present(value: Any, t: pa.DataType) -> Any:
 
 
 def accept(value: Any, t: pa.DataType) -> Any:
-    """The plain value of type `t` that a function gave back; a `TypeError` or `DataError` when it is none."""
+    """The plain value of type `t` that a function gave back, as a column of that type holds it.
+
+    A `TypeError`, `ValueError` or `OverflowError` where there is none.
+    """
     if types.is_integer(t) or types.is_time(t):
-        return _integer(value)
+        return _integer(value, t)
     if types.is_float(t):
         if isinstance(value, (int, float, np.integer, np.floating)):
-            return float(value)
+            return float(np.float32(value)) if t.bit_width == 32 else float(value)
     elif pt.is_boolean(t):
         if isinstance(value, (bool, np.bool_)):
             return bool(value)
@@ -66,16 +68,18 @@ def accept(value: Any, t: pa.DataType) -> Any:
         return _text(value, t)
     elif isinstance(value, (list, tuple, np.ndarray)):
         if types.is_array(t) and len(value) != t.list_size:
-            raise DataError(f"the result must hold {t.list_size} elements; got {len(value)}")
+            raise ValueError(f"the result must hold {t.list_size} elements; got {len(value)}")
         return [accept(element, t.value_type) for element in value]
     raise TypeError(f"the result must be {t}; got {value!r}, a {type(value).__name__}")
 
 
-def _integer(value: Any) -> int:
+def _integer(value: Any, t: pa.DataType) -> int:
     if not isinstance(value, (int, np.integer, np.bool_)):
         raise TypeError(f"the result must be an int; got {value!r}, a {type(value).__name__}")
-    if not types.INT64_MIN <= int(value) <= types.INT64_MAX:
-        raise OverflowError(f"an integer must fit 64 bits; got {value}")
+    bits = t.bit_width - (not pt.is_unsigned_integer(t))
+    least = 0 if pt.is_unsigned_integer(t) else -(2**bits)
+    if not least <= int(value) < min(2**bits, types.INT64_MAX + 1):
+        raise OverflowError(f"an integer must fit {t.bit_width} bits; got {value}")
     return int(value)
 
 

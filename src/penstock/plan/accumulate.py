@@ -206,7 +206,8 @@ class Accumulator:
     def _finish(self, name: str, result: Builtin | n.Folding, site: Site) -> Value:
         if not isinstance(result, Builtin):
             record = self._fold_record(name, result)
-            (value,) = self.loop.results(result.end, self.loop.call(result.end, site, {"self": f"{record}[0]"}), site)
+            call = self.loop.call(result.end, site, {"self": f"{record}[0]"})
+            (value,) = self.loop.results(self.node, (name,), result.end, call)
             return value
         if result.kind in NEEDS_AN_ITEM:
             return self._finish_some(name, result)
@@ -275,7 +276,7 @@ class Accumulator:
             with out.block(empty):
                 out.line(f"{value.name} = {cast(t)}({_literal(result.default, t)})")
             return value
-        return self._default_text(kept, result, t, empty)
+        return self._default_text(name, kept, result, t, empty)
 
     def _typed(self, kept: Value, t: pa.DataType) -> Any:
         if isinstance(kept, Ref):
@@ -284,9 +285,9 @@ class Accumulator:
         self.loop.out.line(f"{local} = {cast(t)}({kept.name})")
         return Local(local)
 
-    def _default_text(self, kept: Ref, result: Builtin, t: pa.DataType, empty: str) -> Ref:
+    def _default_text(self, name: str, kept: Ref, result: Builtin, t: pa.DataType, empty: str) -> Ref:
         """A default of varying length goes to a heap, and so must what else may stand in its place."""
-        heap, local = self.loop.heap(t), self.loop.out.fresh("h")
+        heap, local = self.loop.heap_of(self.node, name, t), self.loop.out.fresh("h")
         with self.loop.out.block(empty):
             put = self.loop.put(heap, f"literal{len(self.loop.code.literals)}")
             self.loop.out.line(f"{local} = {put.index}")

@@ -113,18 +113,28 @@ Value = Local | Ref
 Level = dict[str, Value]
 
 
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A range of elements that a loop runs over: the variable that does, and the bounds before the first row's code."""
+
+    variable: str
+    lo: str
+    hi: str
+
+
 @dataclass(frozen=True)
 class Site:
     """A place in the loop: what can be named there, and how often at most it is reached.
 
-    `levels` are the parents' fields from the outermost in and, last, the item's own. `spans` multiply to the largest
-    number of times that this place is reached in one turn of the loop around it; the innermost span is the half-open
-    range of elements under one column, so that a list in a list counts its elements and not a product.
+    `levels` are the parents' fields from the outermost in and, last, the item's own. The lengths of `spans` (and
+    `factor`) multiply to the largest number of times that this place is reached in one turn of the loop around it. A span
+    has an alternative for each of the lists that are opened together; a list in a list replaces the span around it,
+    because what counts is the number of its elements and not a product.
     """
 
     levels: tuple[Level, ...]
     factor: int = 1
-    spans: tuple[tuple[str, str, str], ...] = ()
+    spans: tuple[tuple[Span, ...], ...] = ()
     aligned: bool = False
     phase: str = "rows"
 
@@ -134,7 +144,7 @@ class Site:
 
     @property
     def bound(self) -> str:
-        parts = [f"as_int({hi} - {lo})" for _, lo, hi in self.spans]
+        parts = [f"as_int({span[0].hi} - {span[0].lo})" for span in self.spans]
         return " * ".join(([str(self.factor)] if self.factor != 1 or not parts else []) + parts)
 
     def with_own(self, own: Level, **changes: object) -> Site:
@@ -150,18 +160,16 @@ class Site:
                 return level, level[name]
         raise KeyError(name)
 
-    def opened(self, column: Column, index: str) -> tuple[tuple[str, str, str], ...]:
-        """The spans inside the list at `index` of `column`."""
-        inner = self.spans[-1] if self.spans and self.spans[-1][0] == index else None
-        lo, hi = (inner[1], inner[2]) if inner else (index, f"after({index})")
-        rest = self.spans[:-1] if inner else self.spans
-        return (*rest, ("", column.first(lo), column.first(hi)))
-
-
-def entered(site: Site, loop: str) -> Site:
-    """Name the innermost span after the variable that runs over it."""
-    (*rest, (_, lo, hi)) = site.spans
-    return replace(site, spans=(*rest, (loop, lo, hi)))
+    def opened(self, lists: list[tuple[str, Column, str]]) -> Site:
+        """The place inside lists that are opened together: for each the variable, the column and the index in it."""
+        inner = {span.variable: span for span in (self.spans[-1] if self.spans else ())}
+        around = [inner.get(index, Span("", index, f"after({index})")) for _, _, index in lists]
+        opened = tuple(
+            Span(variable, column.first(span.lo), column.first(span.hi))
+            for (variable, column, _), span in zip(lists, around, strict=True)
+        )
+        rest = self.spans[:-1] if lists[0][2] in inner else self.spans
+        return replace(self, spans=(*rest, opened), aligned=False)
 
 
 def cast(t: pa.DataType) -> str:

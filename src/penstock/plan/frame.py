@@ -19,7 +19,7 @@ from penstock.graph.tree import Tree
 from penstock.plan.accumulate import Accumulator
 from penstock.plan.code import Buffer, Column, Level, Ref, Site
 from penstock.plan.fuse import Segment
-from penstock.plan.needs import Names, key_field, needed_after
+from penstock.plan.needs import Names, key_field
 from penstock.plan.outlets import OutletWriter
 from penstock.plan.sink import CLOSE, OPEN, SIGNAL, Heap, Sink
 from penstock.plan.spec import Code, Input
@@ -141,7 +141,12 @@ class FrameWriter(OutletWriter):
             body += [f"    {high} += {low} >> 32", f"    {low} &= 4294967295"]
         body += ["    i = i0", "    m = m0", *reopened, *first]
         body += ["    while True:", "        stop = n", "        if m < len(mk_at):", "            stop = mk_at[m]"]
-        body += ["        for u in range(unsigned(i), unsigned(stop)):", "            i = as_int(u)", *rows, "        i = stop"]
+        body += [
+            "        for u in range(unsigned(i), unsigned(stop)):",
+            "            i = as_int(u)",
+            *rows,
+            "        i = stop",
+        ]
         body += ["        if m == len(mk_at):", "            break", *marks, "        m += 1", *last, "    @save 3"]
         return [line for text in body for line in self._saved(text)]
 
@@ -212,7 +217,7 @@ class FrameWriter(OutletWriter):
         shape = entry.shape
         fields = dict(shape.fields if depth is None else shape.regions[depth].fields)
         index = "u" if depth is None else f"q{depth}"
-        after = needed_after(self.tree, entry, self.needed)
+        after = self.needed_here()
         level: Level = {}
         for name, t in fields.items():
             if name in after:
@@ -234,7 +239,7 @@ class FrameWriter(OutletWriter):
         if shape.key is None or shape.key is around:
             return []
         name = key_field(self.tree, shape.key)
-        return [name] if name in needed_after(self.tree, self.segment.entry, self.needed) else []
+        return [name] if name in self.needed_here() else []
 
     def users(self, name: str) -> list[Function]:
         return [f for node in self.segment.nodes for f in node.functions if name in f.fields]

@@ -21,20 +21,17 @@ from penstock.graph.tree import Tree
 class Segment:
     """One loop: the node whose items enter, the nodes in it, and why it begins here.
 
-    Invariant: `nodes` is connected below `entry`, in the order of the tree. `feeder` is the segment that the entry
-    belongs to, None for what the source feeds.
+    Invariant: `nodes` is connected below `entry`, in the order of the tree. The stream is cut after `edge`, in the segment
+    `feeder` (None for the source). `edge` is `entry`, or the node before it where `entry` is a function over columns
+    that has yet to be called.
     """
 
     number: int
     entry: n.GraphNode
+    edge: n.GraphNode
     reason: str
     feeder: Segment | None
     nodes: list[n.GraphNode] = field(default_factory=list)
-
-    @property
-    def edge(self) -> n.GraphNode:
-        """The node after which the stream is cut to feed this segment."""
-        return self.entry.inputs[0] if isinstance(self.entry, n.MapColumns) else self.entry
 
     @property
     def is_interpreted(self) -> bool:
@@ -60,21 +57,16 @@ class _Cutter:
             if isinstance(node, CLEANING):
                 following = [child for child in self.tree.children[node] if not isinstance(child, CLEANING)]
                 if following or node in self.tree.leaves:
-                    self._enter(node, following, "it reads the source", None, frozenset(node.shape.fields))
+                    self._enter(node, node, following, "it reads the source", None)
         return tuple(self.found)
 
     def _enter(
-        self,
-        entry: n.GraphNode,
-        following: list[n.GraphNode],
-        reason: str,
-        feeder: Segment | None,
-        fields: frozenset[str],
+        self, entry: n.GraphNode, edge: n.GraphNode, following: list[n.GraphNode], reason: str, feeder: Segment | None
     ) -> None:
-        """Begin a segment behind `entry` with these of the nodes behind it. `fields` are the columns that enter."""
-        segment = Segment(len(self.found), entry, reason, feeder)
+        """Begin a segment behind `entry` with these of the nodes behind it."""
+        segment = Segment(len(self.found), entry, edge, reason, feeder)
         self.found.append(segment)
-        self._extend(segment, following, fields)
+        self._extend(segment, following, frozenset(entry.shape.scope))
 
     def _extend(self, segment: Segment, following: list[n.GraphNode], fields: frozenset[str]) -> None:
         """Take nodes into the segment as far as they can be; `fields` still are columns that entered, row by row."""
@@ -85,10 +77,11 @@ class _Cutter:
                 self._extend(segment, list(self.tree.children[node]), _unchanged(node, fields))
             else:
                 # A sibling that cannot join the segment's first nodes is fed by the same cut, not through the segment.
-                feeder = segment.feeder if node.inputs[0] is segment.edge else segment
+                edge = node.inputs[0]
+                feeder = segment.feeder if edge is segment.edge else segment
                 whole = isinstance(node, n.MapColumns)
-                entry, after = (node, list(self.tree.children[node])) if whole else (node.inputs[0], [node])
-                self._enter(entry, after, reason, feeder, frozenset(entry.shape.scope))
+                entry, after = (node, list(self.tree.children[node])) if whole else (edge, [node])
+                self._enter(entry, edge, after, reason, feeder)
 
     def _cut(self, segment: Segment, node: n.GraphNode, fields: frozenset[str]) -> str | None:
         """Why this node cannot be taken into the segment, or None."""

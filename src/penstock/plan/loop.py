@@ -18,7 +18,7 @@ from penstock.graph import types
 from penstock.graph.function import Function
 from penstock.graph.tree import Tree
 from penstock.plan.accumulate import Accumulator
-from penstock.plan.code import Column, Level, Local, Ref, Site, Value, cast, entered
+from penstock.plan.code import Column, Level, Local, Ref, Site, Value, cast
 from penstock.plan.frame import FrameWriter
 from penstock.plan.fuse import CLEANING, Segment
 from penstock.plan.needs import Names, key_field, needed_after
@@ -63,7 +63,8 @@ class LoopWriter(FrameWriter):
     def _map(self, node: n.Map, site: Site) -> None:
         own = dict(site.own)
         for names, function in node.outputs:
-            results = self.results(function, self.call(function, site, self.state_record(node, site)), site)
+            call = self.call(function, site, self.state_record(node, site))
+            results = self.results(node, names, function, call)
             own |= dict(zip(names, results, strict=True))
         self.send(node, site.with_own(own))
 
@@ -86,7 +87,7 @@ class LoopWriter(FrameWriter):
             self.out.line(f"{pushed} += 1")
             inner = site.fork(factor=site.factor * node.at_most, aligned=False)
             names = node.to if isinstance(node.to, tuple) else (node.to,)
-            results = self.results(function, given, inner)
+            results = self.results(node, names, function, given)
             self.send(node, inner.with_own(own | dict(zip(names, results, strict=True))))
             self.note(function)  # the generator goes on from here, after others have run
 
@@ -104,26 +105,25 @@ class LoopWriter(FrameWriter):
             self.out.line(self.call(hook, site, records))
 
     def _enumerate(self, node: n.Enumerate, site: Site) -> None:
-        region = node.shape.regions[-1]
+        out, region = self.out, node.shape.regions[-1]
         self._preload(node, site)
-        lists = [site.find(name)[1] for name, _ in node.elements]
-        column, index = self._list(node, lists[0])
-        for other in lists[1:]:
-            second, at = self._list(node, other)
-            with self.out.block(f"if {self._length(column, index)} != {self._length(second, at)}"):
+        lists = [(out.fresh("j"), *self._list(node, site.find(name)[1])) for name, _ in node.elements]
+        j, column, index = lists[0]
+        for _, other, at in lists[1:]:
+            with out.block(f"if {_length(column, index)} != {_length(other, at)}"):
                 self.fault("unequal_lengths", node)
         self.hand_on(self.open, node, region, site)
-        j, lo = self.out.fresh("j"), self.out.fresh("lo")
+        lo = out.fresh("lo")
         # Unsigned, because an index that cannot be negative is what lets the compiler use vector instructions.
-        self.out.line(f"{lo} = unsigned({column.first(index)})")
-        with self.out.block(f"for {j} in range({lo}, unsigned({column.first(f'after({index})')}))"):
-            own: Level = {node.elements[0][1]: Ref(column.elements, j)}
-            for (_, name), value in zip(node.elements[1:], lists[1:], strict=True):
-                second, at = self._list(node, value)
-                own[name] = Ref(second.elements, f"(unsigned({second.first(at)}) + {j} - {lo})")
+        out.line(f"{lo} = unsigned({column.first(index)})")
+        with out.block(f"for {j} in range({lo}, unsigned({column.first(f'after({index})')}))"):
+            for other_j, other, at in lists[1:]:
+                out.line(f"{other_j} = unsigned({other.first(at)}) + {j} - {lo}")
+            names = [name for _, name in node.elements]
+            own: Level = {name: Ref(c.elements, i) for name, (i, c, _) in zip(names, lists, strict=True)}
             if node.index is not None:
                 own[node.index] = Local(f"as_int({j} - {lo})")
-            inner = entered(replace(site, spans=site.opened(column, index), aligned=False), j)
+            inner = site.opened(lists)
             self.send(node, replace(inner, levels=(*inner.fork().levels, own)))
         self.hand_on(self.close, node, region, site)
 
@@ -141,9 +141,6 @@ class LoopWriter(FrameWriter):
         if not isinstance(value, Ref) or value.column.is_heap:
             raise InternalError(f"{node.label}: a computed list was not cut off before it is opened")
         return value.column, value.index
-
-    def _length(self, column: Column, index: str) -> str:
-        return f"as_int({column.first(f'after({index})')} - {column.first(index)})"
 
     def _regions(self, node: n.Regions, site: Site) -> None:
         number = self.tree.number[node]
@@ -293,6 +290,10 @@ class LoopWriter(FrameWriter):
             self.out.line(f"log[{log.count}, {at}] = {value}")
         self.out.line(f"log_{number}[{log.count}] = {signal}")
         self.out.line(f"{log.count} += 1")
+
+
+def _length(column: Column, index: str) -> str:
+    return f"as_int({column.first(f'after({index})')} - {column.first(index)})"
 
 
 def _innermost(node: n.Step) -> n.Region | None:

@@ -76,15 +76,26 @@ class OutletWriter(ValueWriter):
         node = sink.node
         if not sink.is_cut:
             return dict(node.shape.fields)
-        after: Names = frozenset().union(
-            *(self.needed[child] for child in self.tree.children[node] if child not in self.members)
-        )
+        after = self.needed_beyond(node)
         if outlet is sink.items:
             own = {name: t for name, t in node.shape.fields.items() if name in after}
             return own | {name: pa.int64() for name in self._keys_at(node.shape, after)} | {"#index": pa.int64()}
         region = node.shape.regions[sink.parents.index(outlet)]
         own = {name: t for name, t in region.fields.items() if name in after}
         return own | {name: pa.int64() for name in self._keys_at(region.parent, after) if not region.is_found}
+
+    def needed_beyond(self, node: n.GraphNode) -> Names:
+        """What the nodes behind a cut need."""
+        beyond = [self.needed[child] for child in self.tree.children[node] if child not in self.members]
+        return frozenset().union(*beyond)
+
+    def needed_here(self) -> Names:
+        """What must enter: for the nodes of this segment, and for what leaves right after its entry."""
+        entry = self.segment.entry
+        inside = [self.needed[child] for child in self.tree.children[entry] if child in self.members]
+        for sink in self.sinks.get(entry, ()):
+            inside.append(self.needed_beyond(entry) if sink.is_cut else frozenset(entry.shape.fields))
+        return frozenset().union(*inside)
 
     def _keys_at(self, shape: n.Shape, after: Names) -> list[str]:
         """The hidden number of the key that was given at this very level."""

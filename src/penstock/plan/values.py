@@ -25,6 +25,7 @@ class ValueWriter:
         self.tree, self.segment = tree, segment
         self.out = Writer(count())
         self.code = Code(segment=segment)
+        self.heaps: dict[tuple[n.GraphNode, str], Heap] = {}
 
     def scalar_or_ref(self, name: str, site: Site) -> Value:
         """A field, with a scalar loaded into a variable that stays known at this place."""
@@ -66,7 +67,7 @@ class ValueWriter:
             self.out.line(f"w[0] = {self.code.functions.index(function)}")
             self.out.line("w[1] = i")
 
-    def results(self, function: Function, call: str, site: Site) -> list[Value]:
+    def results(self, node: n.GraphNode, names: tuple[str, ...], function: Function, call: str) -> list[Value]:
         """The results of a call as values: scalars in variables, what varies in length on a heap."""
         if function.is_tuple:
             whole = self.out.fresh("t")
@@ -74,26 +75,24 @@ class ValueWriter:
             parts = [f"{whole}[{at}]" for at in range(len(function.returns))]
         else:
             parts = [call]
-        return [self._result(t, part, function) for t, part in zip(function.returns, parts, strict=True)]
+        given = zip(names, function.returns, parts, strict=True)
+        return [self._result(node, name, t, part, function) for name, t, part in given]
 
-    def _result(self, t: pa.DataType, part: str, function: Function) -> Value:
+    def _result(self, node: n.GraphNode, name: str, t: pa.DataType, part: str, function: Function) -> Value:
         if types.is_scalar(t):
             local = self.out.fresh()
             self.out.line(f"{local} = {cast(t)}({part})")
             return Local(local)
-        heap = self.heap(t)
+        heap = self.heap_of(node, name, t)
         given = self.out.fresh("x")
         self.out.line(f"{given} = {part}")
         if types.is_array(t) and function.reason is None:
             with self.out.block(f"if len({given}) != {t.list_size}"):
-                self.fault("array_size", self._node_of(function), str(t.list_size))
+                self.fault("array_size", node, str(t.list_size))
         if types.is_string(t) and function.reason is None:
             with self.out.block(f"if not is_utf8({given})"):
-                self.fault("bad_utf8", self._node_of(function))
+                self.fault("bad_utf8", node)
         return self.put(heap, given)
-
-    def _node_of(self, function: Function) -> n.GraphNode:
-        return next(node for node in self.segment.nodes if function in node.functions)
 
     def put(self, heap: Heap, array: str) -> Ref:
         local, h = self.out.fresh("h"), heap.name
@@ -111,6 +110,12 @@ class ValueWriter:
         if is_collected:
             self.integer(f"{heap.name}_u")
         return heap
+
+    def heap_of(self, node: n.GraphNode, name: str, t: pa.DataType) -> Heap:
+        """The heap of one field that a node computes: one for all the places where the node stands in the loop."""
+        if (node, name) not in self.heaps:
+            self.heaps[node, name] = self.heap(t)
+        return self.heaps[node, name]
 
     def keeper(self, name: str, t: pa.DataType) -> Value:
         """A variable that is carried from batch to batch: a scalar, or an index into a heap of its own."""

@@ -94,6 +94,9 @@ class Regions(Step):
             if types.is_list(t) or types.is_array(t):
                 raise self.fail(f"by= takes numbers, times, strings and bytes; {name!r} is {t}")
         taken = {name: self._must_have(old, self.given.fields) for name, old in self.keep.items()}
+        for name, t in taken.items():
+            if not types.is_flat(t):
+                raise self.fail(f"keep= takes numbers, times, texts and lists of numbers; {self.keep[name]!r} is {t}")
         own = {name: t for name, t in self.given.fields.items() if name not in parent}
         self._new_fields(tuple(taken), {**self.given.parents, **self.given.fields})
         if not own:
