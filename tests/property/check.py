@@ -15,12 +15,15 @@ import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import count, islice
+from unittest import mock
 
 import pyarrow as pa
 from tests.property.graphs import Case, from_seed
 from tests.property.shrink import shrink
 
 import penstock as ps
+from penstock.engine import loop
+from penstock.engine.run import Run
 from penstock.graph import reference
 from penstock.graph.reference import Result
 from penstock.graph.source import to_plain
@@ -38,9 +41,8 @@ def expected(case: Case) -> Outcome:
 
 
 def actual(case: Case, *, compile: bool, batch_items: int | None) -> Outcome:
-    from penstock.engine.run import Run
-
-    return _outcome(lambda: Run(case.leaves, case.control, compile=compile, batch_items=batch_items).result())
+    with mock.patch.object(loop, "ROOM", case.room or loop.ROOM):
+        return _outcome(lambda: Run(case.leaves, case.control, compile=compile, batch_items=batch_items).result())
 
 
 def _outcome(run: Callable[[], Result]) -> Outcome:

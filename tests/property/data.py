@@ -156,7 +156,7 @@ def _column(
 ) -> Column:
     text = choose.choice(TYPES["i"][:1] if huge and family == "i" else TYPES[family])
     t = eval(text, {"pa": pa})
-    pool = [_value(rng, t, huge) for _ in range(choose.choice((3, 1, 2, 6, 20)))]
+    pool = [_value(rng, t, huge) for _ in range(choose.choice((3, 1, 2, 6, 20, 100)))]
     sticky = choose.choice((0.0, 0.6, 0.9))
     values: list[Any] = []
     for _ in range(rows):
@@ -183,7 +183,8 @@ def _value(rng: random.Random, t: pa.DataType, huge: bool) -> Any:
         return [_value(rng, t.value_type, False) for _ in range(t.list_size)]
     if types.is_list(t):
         return [_value(rng, t.value_type, False) for _ in range(rng.choice((0, 0, 1, 2, 3, 5)))]
-    return rng.choice(BYTES if pt.is_binary(t) or pt.is_large_binary(t) else STRINGS)
+    text = rng.choice(STRINGS) if rng.random() < 0.7 else f"k{rng.randint(0, 999)}"
+    return rng.choice((*BYTES, text.encode())) if pt.is_binary(t) or pt.is_large_binary(t) else text
 
 
 def _integer(rng: random.Random, t: pa.DataType, huge: bool) -> int:

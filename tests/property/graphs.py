@@ -18,6 +18,8 @@ from penstock.graph import nodes, types
 from penstock.graph.tree import At
 
 BATCHES: tuple[int | None, ...] = (None, 1, 2, 3, 7, 64)
+ROOMS: tuple[int | None, ...] = (None, None, 1, 2, 5, 30)
+"""How many rows a loop may write before it must hand them out; None for what the engine gives it."""
 MOST_LEAVES = 4
 
 
@@ -33,6 +35,7 @@ class Case:
     control: tuple[At, ...]
     control_text: tuple[str, ...]
     batches: tuple[int | None, ...]
+    room: int | None
     fault: str | None
 
     def text(self) -> str:
@@ -53,7 +56,8 @@ class Case:
         return "\n".join(parts)
 
     def __repr__(self) -> str:
-        return f"<case of seed {self.seed}, batches of {self.batches}, fault {self.fault}>\n{self.text()}"
+        about = f"seed {self.seed}, batches of {self.batches}, room for {self.room}, fault {self.fault}"
+        return f"<case of {about}>\n{self.text()}"
 
 
 def build(choose: Choose, seed: int | None = None) -> Case:
@@ -76,6 +80,7 @@ def build(choose: Choose, seed: int | None = None) -> Case:
         tuple(eval(text, SCOPE) for text in control),
         control,
         tuple(choose.some(BATCHES, 2, 2)),
+        choose.choice(ROOMS),
         fault,
     )
 

@@ -203,8 +203,8 @@ LISTS = (
     _function("widened", "i", "l", "return np.arange({a} % 4)", declared="list[float]"),
     _function("no_list", "i", "l", "return np.arange(0)"),
     _function("ring", "i", "l", f"{TURN}\nreturn state.ring", state="Window"),
-    _function("pieces", "s", "l", 'return {a}.split("a")', to="list[str]"),
-    _function("nest", "i", "l", "return [[k] * k for k in range({a} % 4)]", to="list[list[int]]"),
+    _function("pieces", "s", "l", 'return [len(piece) for piece in {a}.split("a")]', to="list[int]"),
+    _function("said", "i", "l", 'return [c == "1" for c in format({a} % 8, "b")]', to="list[bool]"),
     _function("couple", "i", "l", 'return [float(len(format({a}, "d"))), 0.5]', to="ps.array(float, 2)"),
 )  # fmt: skip
 

@@ -42,6 +42,8 @@ def _smaller(case: Case) -> Iterator[Case]:
             yield from _rebuilt(case, lines=(*case.lines[:at], line, *case.lines[at + 1 :]))
     for batch in case.batches if len(case.batches) > 1 else ():
         yield replace(case, batches=(batch,))
+    if case.room is not None:
+        yield replace(case, room=None)
     for at in range(len(case.control_text)):
         yield from _rebuilt(case, control_text=_without(case.control_text, at))
     size = case.items.rows

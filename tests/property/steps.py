@@ -6,8 +6,9 @@ items spread over keys, or more items than a test should make.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import pyarrow as pa
 import pyarrow.types as pt
 from tests.property import library as lib
 from tests.property.builder import LARGEST, Builder, Point
@@ -159,7 +160,7 @@ def regions(b: Builder, p: Point) -> Point | None:
         return None
     keys = lib.candidates(KEYS, p.own, {})
     by = b.choose.some(keys, 1, min(2, len(p.own) - 1)) if len(p.own) > 1 and b.choose.boolean(50) else []
-    kept = {b.fresh(lib.prefix_of(p.own[name]), p.shape.scope): name for name in b.choose.some(list(p.own), 0, 2)[:1]}
+    kept = {b.fresh(lib.prefix_of(p.own[name]), p.shape.scope): name for name in b.choose.some(_flat(p.own), 0, 2)[:1]}
     keep = f", keep={kept!r}" if kept and b.choose.boolean(50) else ""
     if by:
         return b.add(p, f".regions(by={by!r}{keep})")
@@ -189,11 +190,12 @@ def _result(b: Builder, p: Point) -> tuple[str, str]:
     if b.choose.boolean(30) and (fold := b.function(p, FOLDS)):
         return fold[0].gives[0], fold[1]
     numbers = lib.candidates("i|f|b" if b.may_sum else "f", p.own, p.parents)
-    name = b.choose.choice(list(p.shape.scope))
-    t = p.shape.scope[name]
-    options = {"collect": 3}
-    options |= {"first": 3, "last": 3} if default(b, p, name) is not None else {}
-    options |= {"min": 2, "max": 2} if types.is_scalar(t) else {}
+    flat = _flat(p.shape.scope)
+    name = b.choose.choice(flat) if flat else ""
+    t = p.shape.scope.get(name)
+    options = {"collect": 3} if flat else {}
+    options |= {"first": 3, "last": 3} if t is not None and default(b, p, name) is not None else {}
+    options |= {"min": 2, "max": 2} if t is not None and types.is_scalar(t) else {}
     options |= {"sum": 5, "mean": 2, "variance": 2} if numbers else {}
     kind = b.choose.weighted({"count": 2, **options})
     if kind == "count":
@@ -206,6 +208,11 @@ def _result(b: Builder, p: Point) -> tuple[str, str]:
     if kind == "collect":
         return "l", f"ps.collect({name!r})"
     return lib.prefix_of(t), f"ps.{kind}({name!r}, default={default(b, p, name)})"
+
+
+def _flat(fields: Mapping[str, pa.DataType]) -> list[str]:
+    """The fields that a loop can hold on to: all but lists of lists and lists of texts."""
+    return [name for name, t in fields.items() if types.is_flat(t)]
 
 
 def default(b: Builder, p: Point, name: str) -> str | None:

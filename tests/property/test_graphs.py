@@ -52,10 +52,15 @@ def test_interpreted(part: int) -> None:
     agree()
 
 
-@pytest.mark.parametrize("seed", range(COMPILED))
-def test_compiled(seed: int) -> None:
+def compiled_case(number: int) -> Case:
+    """Of two graphs the smaller one, because it takes seconds to compile a large one."""
+    return min(from_seed(2 * number), from_seed(2 * number + 1), key=lambda case: len(case.lines))
+
+
+@pytest.mark.parametrize("number", range(COMPILED))
+def test_compiled(number: int) -> None:
     """Fixed seeds, so that the loops are found compiled on the disk the next time."""
-    check(from_seed(seed), compile=True)
+    check(compiled_case(number), compile=True)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +85,7 @@ def test_every_situation_is_drawn(counted: Counter[str]) -> None:
 
 
 def test_every_kind_of_node_is_compiled() -> None:
-    kinds = {type(node) for seed in range(COMPILED) for node in Tree(from_seed(seed).leaves).nodes}
+    kinds = {type(node) for number in range(COMPILED) for node in Tree(compiled_case(number).leaves).nodes}
     assert set(KINDS) - kinds == set()
 
 

@@ -24,7 +24,7 @@ from penstock.errors import DataError
 SCALES = ("tiny", "small", "full")
 """`tiny` is for tests: its times mean nothing."""
 FIRST = "first-result"
-FIRST_REPEATS = 3
+FIRST_REPEATS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,11 @@ def measure(case: Case, repeats: int) -> list[Run]:
     right = {peer.what: answer if peer.right is None else peer.right() for peer in case.peers}
     for peer in case.peers:
         check(case, peer, peer.work(), right[peer.what])
-    return [_run(case, peer, right[peer.what]) for repeat in range(repeats) for peer in _turned(case.peers, repeat)]
+    gc.freeze()  # what stays alive for all runs is not searched for garbage before each
+    try:
+        return [_run(case, peer, right[peer.what]) for turn in range(repeats) for peer in _turned(case.peers, turn)]
+    finally:
+        gc.unfreeze()
 
 
 def _turned(peers: tuple[Peer, ...], by: int) -> tuple[Peer, ...]:

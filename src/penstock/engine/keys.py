@@ -15,17 +15,30 @@ _SMALL = 1 << 16
 """Integers from 0 up to this have a direct table."""
 
 
+class _Reused:
+    """An array of numbers that is used again for the next batch."""
+
+    def __init__(self) -> None:
+        self.array = np.empty(0, np.int32)
+
+    def of(self, count: int) -> np.ndarray:
+        if len(self.array) < count:
+            self.array = np.empty(count, np.int32)
+        return self.array[:count]
+
+
 class IntegerIndex:
     """Integers to numbers. Invariant: `keys[:count]` are all different, and the table is at most half full."""
 
     def __init__(self, direct: int = _SMALL) -> None:
-        self.direct = np.full(direct, -1, np.int64)
-        self.table = np.full(64, -1, np.int64)
+        self.direct = np.full(direct, -1, np.int32)
+        self.table = np.full(64, -1, np.int32)
         self.keys = np.empty(32, np.int64)
         self.count = 0
+        self.slots = _Reused()
 
     def number(self, values: np.ndarray) -> np.ndarray:
-        slots, at = np.empty(len(values), np.int64), 0
+        slots, at = self.slots.of(len(values)), 0
         while at < len(values):
             at, self.count = keyed.number_integers(values, at, slots, self.direct, self.table, self.keys, self.count)
             if at < len(values):
@@ -34,7 +47,7 @@ class IntegerIndex:
 
     def _grow(self) -> None:
         self.keys = np.concatenate((self.keys, np.empty_like(self.keys)))
-        self.table = np.full(2 * len(self.table), -1, np.int64)
+        self.table = np.full(2 * len(self.table), -1, np.int32)
         keyed.rebuild_integers(self.table, self.keys, self.count)
 
 
@@ -42,14 +55,15 @@ class TextIndex:
     """Strings and bytes to numbers, in the same way."""
 
     def __init__(self) -> None:
-        self.table = np.full(64, -1, np.int64)
+        self.table = np.full(64, -1, np.int32)
         self.hashes = np.empty(32, np.uint64)
         self.offsets = np.zeros(33, np.int64)
         self.data = np.empty(1024, np.uint8)
         self.count = 0
+        self.slots = _Reused()
 
     def number(self, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
-        slots, at = np.empty(len(offsets) - 1, np.int64), 0
+        slots, at = self.slots.of(len(offsets) - 1), 0
         while at < len(slots):
             at, self.count = keyed.number_texts(
                 offsets, data, at, slots, self.table, self.hashes, self.offsets, self.data, self.count
@@ -67,7 +81,7 @@ class TextIndex:
         if self.count == len(self.hashes):
             self.hashes = np.concatenate((self.hashes, np.empty_like(self.hashes)))
             self.offsets = np.concatenate((self.offsets, np.zeros(len(self.offsets), np.int64)))
-            self.table = np.full(2 * len(self.table), -1, np.int64)
+            self.table = np.full(2 * len(self.table), -1, np.int32)
             keyed.rebuild_texts(self.table, self.hashes, self.count)
 
 
@@ -86,7 +100,7 @@ class KeyIndex:
         return (self.pairs or self.parts)[-1].count
 
     def number(self, columns: Sequence[pa.Array]) -> np.ndarray:
-        """The key's number for each row, -1 where a field is NaN."""
+        """The key's number for each row, -1 where a field is NaN. Valid until the next call."""
         bad = np.zeros(len(columns[0]), bool)
         codes = []
         for part, column in zip(self.parts, columns, strict=True):
@@ -101,7 +115,7 @@ class KeyIndex:
             codes.append(part.number(values.astype(np.int64, copy=False)))
         numbers = codes[0]
         for pair, code in zip(self.pairs, codes[1:], strict=True):
-            numbers = pair.number((numbers << 32) | code)
+            numbers = pair.number((numbers.astype(np.int64) << 32) | code)
         if bad.any():
-            numbers = np.where(bad, -1, numbers)
+            numbers = np.where(bad, np.int32(-1), numbers)
         return numbers

@@ -224,7 +224,7 @@ class Interpreter:
         key = tuple(scope[name] for name in node.names)
         for name, value in zip(node.names, key, strict=True):
             if value != value:
-                raise nan_key(node, name, self.index)
+                raise nan_key(node, repr(name), self.index)
         self.send(node, own | {KEY: key}, parents)
 
     def _emit(self, node: n.Emit, own: Own, parents: Parents) -> None:

@@ -2,7 +2,7 @@
 
 The index is an open-addressing hash table of numbers, beside it the keys in the order of their numbers. Small
 non-negative integers, which most keys are, have a direct table of their own. The caller provides all arrays; a pass
-stops where they are full and tells how far it came, so that the caller can grow them and go on.
+stops where they are full and tells how far it came, so that the caller can grow them and go on. Numbers have 32 bits.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ def number_integers(
     """
     mask = len(table) - 1
     shift = np.uint64(64 - int(np.log2(len(table)) + 0.5))
-    for at in range(start, len(values)):
+    small = np.uint64(len(direct))
+    for at in range(np.uint64(start), np.uint64(len(values))):
         value = values[at]
-        if 0 <= value < len(direct) and direct[value] >= 0:
-            slots[at] = direct[value]
+        if np.uint64(value) < small and direct[np.uint64(value)] >= 0:
+            slots[at] = direct[np.uint64(value)]
             continue
         place = np.int64((np.uint64(value) * MULTIPLIER) >> shift) & mask
         slot = table[place]
@@ -38,13 +39,13 @@ def number_integers(
             slot = table[place]
         if slot < 0:
             if count == len(keys):
-                return at, count
-            slot = count
+                return np.int64(at), count
+            slot = np.int32(count)
             table[place] = slot
             keys[slot] = value
             count += 1
-        if 0 <= value < len(direct):
-            direct[value] = slot
+        if np.uint64(value) < small:
+            direct[np.uint64(value)] = slot
         slots[at] = slot
     return len(values), count
 
@@ -84,7 +85,7 @@ def number_texts(
         if slot < 0:
             if count == len(hashes) or key_offsets[count] + length > len(key_data):
                 return at, count
-            slot = count
+            slot = np.int32(count)
             table[place] = slot
             hashes[slot] = code
             base = key_offsets[slot]

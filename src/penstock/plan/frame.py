@@ -137,6 +137,8 @@ class FrameWriter(OutletWriter):
         # The arrays are the caller's for the whole call, so slices of them need no count of references.
         for given in code.inputs:
             body += [] if given.is_plain else [f"    {name} = borrowed({name})" for name in given.column.arrays]
+        if len(self.noted) == 1:
+            body.append(f"    w[0] = {min(self.noted)}")
         for low, high in self.halves:
             body += [f"    {high} += {low} >> 32", f"    {low} &= 4294967295"]
         body += ["    i = i0", "    m = m0", *reopened, *first]
@@ -144,19 +146,27 @@ class FrameWriter(OutletWriter):
         body += [
             "        for u in range(unsigned(i), unsigned(stop)):",
             "            i = as_int(u)",
+            *(["            w[1] = i"] if self.noted else []),
             *rows,
             "        i = stop",
+            "        w[1] = i",
         ]
         body += ["        if m == len(mk_at):", "            break", *marks, "        m += 1", *last, "    @save 3"]
-        return [line for text in body for line in self._saved(text)]
+        return [line for text in body for line in self._expanded(text)]
 
-    def _saved(self, line: str) -> Iterator[str]:
-        """Expand `@save progress`: carry the variables over, count what was written, and return."""
+    def _expanded(self, line: str) -> Iterator[str]:
+        """Expand `@save progress`: carry the variables over, count what was written, and return.
+
+        And `@note function`, which needs no code where only one function of the loop can raise.
+        """
         text = line.lstrip()
+        pad = line[: len(line) - len(text)]
+        if text.startswith("@note"):
+            yield from [f"{pad}w[0] = {text.split()[1]}"] if len(self.noted) > 1 else []
+            return
         if not text.startswith("@save"):
             yield line
             return
-        pad = line[: len(line) - len(text)]
         yield from (f"{pad}ci[{at}] = {name}" for at, name in enumerate(self.code.integers))
         yield from (f"{pad}cf[{at}] = {name}" for at, name in enumerate(self.code.floats))
         yield from (f"{pad}used[{at}] = {buffer.count}" for at, buffer in enumerate(self.code.buffers))

@@ -61,12 +61,12 @@ class LoopWriter(FrameWriter):
         _ITEM[type(node)](self, node, site)
 
     def _map(self, node: n.Map, site: Site) -> None:
-        own = dict(site.own)
+        made: Level = {}
         for names, function in node.outputs:
             call = self.call(function, site, self.state_record(node, site))
             results = self.results(node, names, function, call)
-            own |= dict(zip(names, results, strict=True))
-        self.send(node, site.with_own(own))
+            made |= dict(zip(names, results, strict=True))
+        self.send(node, site.with_own(site.own | made))
 
     def _filter(self, node: n.Filter, site: Site) -> None:
         with self.out.block(f"if {self.call(node.predicate, site, self.state_record(node, site))}"):
@@ -206,7 +206,7 @@ class LoopWriter(FrameWriter):
         levels = [given.level for given in inputs if given is not None]
         level = None if None in levels else max(d for d in levels if d is not None)
         self.code.keys[name] = Keys(node, tuple(g for g in inputs if g is not None), level)
-        self.out.line(f"{slot} = {name}[{'u' if level is None else f'q{level}'}]")
+        self.out.line(f"{slot} = as_int({name}[{'u' if level is None else f'q{level}'}])")
         with self.out.block(f"if {slot} < 0"):
             self.fault("nan_key", node, " or ".join(map(repr, node.names)))
         self.send(node, site.with_own(site.own | {key_field(self.tree, node): Local(slot)}))

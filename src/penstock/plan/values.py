@@ -25,6 +25,7 @@ class ValueWriter:
         self.tree, self.segment = tree, segment
         self.out = Writer(count())
         self.code = Code(segment=segment)
+        self.noted: set[int] = set()
         self.heaps: dict[tuple[n.GraphNode, str], Heap] = {}
 
     def scalar_or_ref(self, name: str, site: Site) -> Value:
@@ -62,10 +63,12 @@ class ValueWriter:
         return f"f{number}({', '.join(arguments)})"
 
     def note(self, function: Function) -> None:
-        """Note where the loop is, for the error that names the item, unless the function cannot raise."""
-        if function.may_raise or function.reason is not None:
-            self.out.line(f"w[0] = {self.code.functions.index(function)}")
-            self.out.line("w[1] = i")
+        """Note which function runs, for the error that names it, unless it cannot raise. The row is noted once a row."""
+        checked = any(not types.is_scalar(t) for t in function.returns)  # its length, or that it is UTF-8
+        if function.may_raise or function.reason is not None or checked:
+            number = self.code.functions.index(function)
+            self.noted.add(number)
+            self.out.line(f"@note {number}")
 
     def results(self, node: n.GraphNode, names: tuple[str, ...], function: Function, call: str) -> list[Value]:
         """The results of a call as values: scalars in variables, what varies in length on a heap."""

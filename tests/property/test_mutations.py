@@ -1,0 +1,144 @@
+"""Tests of the tests: each fault planted in the engine must be found by the graphs that the tests try anyway.
+
+A fault is planted by replacing a method of the engine, or of the writer of its loops, by one that forgets something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from tests.property.check import Mismatch, check
+from tests.property.graphs import from_seed
+from tests.property.test_graphs import INTERPRETED
+
+from penstock.engine import intake
+from penstock.engine.loop import RunningLoop
+from penstock.engine.state import States
+from penstock.graph import nodes as n
+from penstock.plan.code import Ref, Site
+from penstock.plan.loop import LoopWriter, _length
+
+Patch = pytest.MonkeyPatch
+ENOUGH = INTERPRETED // 2
+"""Half of what the tests try, so that luck is not what finds a fault."""
+
+
+def drop_the_last_region(patch: Patch) -> None:
+    """The end of the stream closes nothing."""
+    original = LoopWriter.close
+
+    def close(self: LoopWriter, node: n.GraphNode, region: n.Region | None, site: Site) -> None:
+        if region is not None:
+            original(self, node, region, site)
+
+    patch.setattr(LoopWriter, "close", close)
+
+
+def forget_empty_regions(patch: Patch) -> None:
+    """An empty list opens nothing and closes nothing."""
+    original = LoopWriter._enumerate
+
+    def enumerate_(self: LoopWriter, node: n.Enumerate, site: Site) -> None:
+        value = site.find(node.elements[0][0])[1]
+        assert isinstance(value, Ref)
+        with self.out.block(f"if {_length(value.column, value.index)} > 0"):
+            original(self, node, site.fork())
+
+    _replace_item(patch, n.Enumerate, enumerate_)
+
+
+def lose_the_state(patch: Patch) -> None:
+    """Every batch begins with new records."""
+    _before_each_batch(patch, lambda loop: loop.memory.states.clear())
+
+
+def lose_the_open_region(patch: Patch) -> None:
+    """Every batch begins with all that is carried over set to zero."""
+    _before_each_batch(patch, lambda loop: loop.integers.fill(0))
+
+
+def place_signals_late(patch: Patch) -> None:
+    """A signal from outside comes after the item that it should come before."""
+    original = intake.place_signals
+
+    def place(ensemble: Any, placed: Sequence[tuple[int, Any]], types: Sequence[Any]) -> None:
+        original(ensemble, [(min(at + 1, ensemble.count), signal) for at, signal in placed], types)
+
+    patch.setattr(intake, "place_signals", place)
+
+
+def emit_signals_early(patch: Patch) -> None:
+    """A signal found in the stream comes before its own item."""
+
+    def emit(self: LoopWriter, node: n.Emit, site: Site) -> None:
+        send, self.send = self.send, lambda node, site: None  # type: ignore[method-assign]
+        original(self, node, site)
+        self.send = send  # type: ignore[method-assign]
+        self.send(node, site)
+
+    original = LoopWriter._emit
+    _replace_item(patch, n.Emit, emit)
+
+
+def new_keys_see_no_signals(patch: Patch) -> None:
+    """A key whose first item comes after a signal has not seen it."""
+    original = States.reserve
+
+    def reserve(self: States, count: int) -> None:
+        kept = self.fresh.copy()
+        self.fresh[0] = self.initial[0]
+        original(self, count)
+        self.fresh[0] = kept[0]
+
+    make = States.__init__
+
+    def init(self: States, record: Any) -> None:
+        make(self, record)
+        self.initial = self.fresh.copy()  # type: ignore[attr-defined]
+
+    patch.setattr(States, "__init__", init)
+    patch.setattr(States, "reserve", reserve)
+
+
+def _replace_item(patch: Patch, kind: type[n.GraphNode], method: Callable[..., None]) -> None:
+    from penstock.plan.loop import _ITEM
+
+    patch.setitem(_ITEM, kind, method)
+
+
+def _before_each_batch(patch: Patch, forget: Callable[[RunningLoop], None]) -> None:
+    original = RunningLoop.feed
+
+    def feed(self: RunningLoop, ensemble: Any) -> Any:
+        forget(self)
+        return original(self, ensemble)
+
+    patch.setattr(RunningLoop, "feed", feed)
+
+
+FAULTS = (
+    drop_the_last_region,
+    forget_empty_regions,
+    lose_the_state,
+    lose_the_open_region,
+    place_signals_late,
+    emit_signals_early,
+    new_keys_see_no_signals,
+)
+
+
+@pytest.mark.parametrize("plant", FAULTS)
+def test_the_fault_is_found(plant: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    plant(monkeypatch)
+    assert any(_differs(seed) for seed in range(ENOUGH))
+
+
+def _differs(seed: int) -> bool:
+    """Whether the engine gives something else, and not merely fails, because its loop makes no sense any more."""
+    try:
+        check(from_seed(seed))
+    except Mismatch as mismatch:
+        return not str(mismatch).startswith("the engine failed")
+    return False
