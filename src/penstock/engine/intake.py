@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,8 +52,8 @@ def _taken(left: list[At], before: int) -> tuple[At, ...]:
     return taken
 
 
-def ensemble_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]) -> Ensemble:
-    """A batch as it enters the graph behind a source, or behind the nodes that clean it."""
+def ensemble_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]], needed: Collection[str]) -> Ensemble:
+    """A batch as it enters the graph behind a source, or behind the nodes that clean it. `needed` are its used columns."""
     rows, dropped = batch.rows, None
     for node in _cleaning(entry):
         if isinstance(node, n.FillNull):
@@ -62,7 +62,7 @@ def ensemble_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]
             here = _nulls(rows, node.names)
             dropped = here if dropped is None else dropped | here
     ensemble = _kept(rows, batch.base, dropped)
-    _refuse(entry.source, ensemble)
+    _refuse(entry.source, ensemble, needed)
     ensemble.is_first, ensemble.is_last = batch.is_first, batch.is_last
     reached = [given for given in batch.control if given.index <= batch.base + batch.rows.num_rows]
     places = [given.index - batch.base for given in reached]
@@ -112,10 +112,10 @@ def _filled(rows: pa.RecordBatch, node: n.FillNull) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _refuse(source: n.Source, ensemble: Ensemble) -> None:
+def _refuse(source: n.Source, ensemble: Ensemble, needed: Collection[str]) -> None:
     """Raise for the first item with a null, or with an unsigned integer that no signed one holds."""
-    found = []
-    for at, (name, column) in enumerate(ensemble.columns.items()):
+    found, columns = [], {name: column for name, column in ensemble.columns.items() if name in needed}
+    for at, (name, column) in enumerate(columns.items()):
         here = null_rows(column)
         if here is not None:
             row = int(np.argmax(here))
@@ -123,7 +123,7 @@ def _refuse(source: n.Source, ensemble: Ensemble) -> None:
     if found:
         row, _, name, is_element = min(found)
         raise null_error(source.label, name, ensemble.index_at(row), is_element)
-    for name, column in ensemble.columns.items():
+    for name, column in columns.items():
         beyond = beyond_int64(column)
         if beyond is not None:
             raise DataError(

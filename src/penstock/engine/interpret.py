@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -46,14 +47,40 @@ def interpreted(function: Function) -> Callable[..., Any]:
         return results if function.is_tuple else results[0]
 
     def call(*arguments: Any) -> Any:
-        returned = function.call(*given(arguments))
-        return held(returned) if function.returns else None
+        with _told(function, arguments):
+            returned = function.call(*given(arguments))
+            return held(returned) if function.returns else None
 
     def push(*arguments: Any) -> Any:
-        for returned in function.call(*given(arguments)):
-            yield held(returned)
+        with _told(function, arguments):
+            pushes = function.call(*given(arguments))
+        while True:
+            with _told(function, arguments):
+                try:
+                    pushed = held(next(pushes))
+                except StopIteration:
+                    return
+            yield pushed
 
     return push if function.is_generator else call
+
+
+@contextmanager
+def _told(function: Function, arguments: tuple[Any, ...]) -> Iterator[None]:
+    """Let an error tell what the function was called with."""
+    try:
+        yield
+    except Exception as error:
+        named = zip(function.parameters, arguments, strict=True)
+        error.called_with = {p.name: _plain(a, p.type) for p, a in named if not p.is_record}  # type: ignore[attr-defined]
+        raise
+
+
+def _plain(argument: Any, t: Any) -> Any:
+    if not isinstance(argument, np.ndarray):
+        return argument
+    text = argument.tobytes() if types.is_text(t) else argument.tolist()
+    return text.decode(errors="replace") if types.is_string(t) else text
 
 
 def _view(parameter: Parameter, compiles: bool) -> Callable[[Any], Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
 from penstock.engine.keys import KeyIndex
 from penstock.engine.state import States
-from penstock.errors import FunctionError, InternalError, PenstockError
+from penstock.errors import InternalError, PenstockError
 from penstock.graph import faults, types
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
@@ -69,7 +70,7 @@ class RunningLoop:
         self.room = {buffer.name: ROOM for buffer in code.buffers}
         self.integers, self.floats = np.zeros(len(code.integers), np.int64), np.zeros(len(code.floats))
         self.records = {name: (record.layout.new(), record.layout.new()) for name, record in code.records.items()}
-        self.emitted = {name: signal.layout.new() for name, signal in code.emitted.items()}
+        self.emitted = {name: signal.row() for name, signal in code.emitted.items()}
         self.heaps = Heaps(code)
         self.arrays: dict[str, np.ndarray] = {}
         self.where = np.zeros(2, np.int64)
@@ -81,8 +82,13 @@ class RunningLoop:
         if not self.is_compiled:
             functions = {f"f{at}": interpreted(function) for at, function in enumerate(code.functions)}
             return compiler.interpret(code.source, support.PLAIN | functions | literals | {"plain": plain})
-        functions = {f"f{at}": compiler.jit(function.call) for at, function in enumerate(code.functions)}
-        identity = fingerprint([function.call for function in code.functions], list(literals.values()))
+        taken = [function.snapshot for function in code.functions if function.snapshot is not None]
+        functions = {f"f{at}": each.compiled for at, each in enumerate(taken)}
+        identity = None
+        if all(each.identity is not None for each in taken):
+            # With the places of the functions, because compiled code knows the lines for its errors.
+            places = [(each.plain.__code__.co_filename, each.plain.__code__.co_firstlineno) for each in taken]
+            identity = fingerprint([each.identity for each in taken], places, list(literals.values()))
         return compiler.load(code.source, _scope() | functions | literals, identity)
 
     def feed(self, ensemble: Ensemble) -> Iterator[Output]:
@@ -93,7 +99,8 @@ class RunningLoop:
         while True:
             given = self._arguments(ensemble, inputs, first, row, mark, initial)
             try:
-                after, mark_after, progress, *heaps = self.kernel(*given)
+                with np.errstate(all="ignore"):  # floats follow IEEE, interpreted as compiled
+                    after, mark_after, progress, *heaps = self.kernel(*given)
             except Exception as error:
                 raise self._explained(error, ensemble) from error
             self.heaps.take(heaps, self.integers)
@@ -288,14 +295,39 @@ class RunningLoop:
         index = ensemble.index_at(row)
         if isinstance(error, support.Fault):
             fault = self.code.faults[-number - 1]
+            if fault.function is not None:
+                bad = ValueError(_BAD_RESULTS[fault.kind].format(fault.what))
+                return faults.function_error(fault.function, bad, index, self._item(ensemble, row))
             explained: PenstockError = _FAULTS[fault.kind](fault.node, fault.what, index)
             return explained
         if isinstance(error, (PenstockError, MemoryError)) or not 0 <= number < len(self.code.functions):
             return InternalError(f"a loop failed with {type(error).__name__}: {error}")
-        item = {
-            name: to_plain(column.slice(row, 1))[0] for name, column in ensemble.columns.items() if row < ensemble.count
-        }
-        return faults.function_error(self.code.functions[number], error, index, item)
+        if self.is_compiled and row < ensemble.count:
+            error = self._replayed(ensemble, row) or error
+        return faults.function_error(self.code.functions[number], error, index, self._item(ensemble, row))
+
+    def _replayed(self, ensemble: Ensemble, row: int) -> Exception | None:
+        """Run one row again as plain Python: its error knows what the function was called with, and the line.
+
+        The row runs on copies and without what came before it, so it may go another way; then there is None.
+        """
+        memory = Memory(self.memory.keys, copy.deepcopy(self.memory.states))
+        twin = RunningLoop(self.code, memory, self.signals, compile=False)
+        alone = Ensemble(1, {name: column.slice(row, 1) for name, column in ensemble.columns.items()})
+        alone.parents, alone.signals = ensemble.parents, ensemble.signals
+        alone.initial = np.array([ensemble.parent_rows(d)[row] for d in range(len(ensemble.parents))], np.int64)
+        try:
+            for _ in twin.feed(alone):
+                pass
+        except PenstockError as error:
+            same = int(twin.where[0]) == int(self.where[0])
+            return error.__cause__ if same and isinstance(error.__cause__, Exception) else None
+        return None
+
+    def _item(self, ensemble: Ensemble, row: int) -> dict[str, Any]:
+        """The item that entered the loop at a row, as plain values."""
+        columns = ensemble.columns.items() if row < ensemble.count else ()
+        return {name: to_plain(column.slice(row, 1))[0] for name, column in columns}
 
 
 _FAULTS: dict[str, Any] = {
@@ -304,12 +336,10 @@ _FAULTS: dict[str, Any] = {
     "unequal_lengths": lambda node, what, index: faults.unequal_lengths(node, index),
     "empty_region": faults.empty_region,
     "sum_overflow": faults.sum_overflow,
-    "array_size": lambda node, what, index: FunctionError(
-        f"{node.label}: the result must hold {what} elements; it does not on item {index}"
-    ),
-    "bad_utf8": lambda node, what, index: FunctionError(
-        f"{node.label}: a result declared as a string must be valid UTF-8; it is not on item {index}; declare bytes"
-    ),
+}
+_BAD_RESULTS = {
+    "array_size": "the result must hold {} elements",
+    "bad_utf8": "a result declared as a string must be valid UTF-8; declare it as bytes",
 }
 
 

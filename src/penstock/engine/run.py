@@ -74,7 +74,8 @@ class Run:
             ensembles: dict[n.GraphNode, Ensemble] = {}
             for segment in planned.fed_by(None):
                 if segment.edge not in ensembles:
-                    ensembles[segment.edge] = ensemble_of(segment.edge, batch, planned.signals)
+                    needed = planned.needed_at(segment.edge)
+                    ensembles[segment.edge] = ensemble_of(segment.edge, batch, planned.signals, needed)
                 yield from self._feed(segment, ensembles[segment.edge])
             if not batch.is_last and batch.control and batch.control[-1].index > batch.base + batch.rows.num_rows:
                 raise never_reached(batch.control[-1], batch.base + batch.rows.num_rows)

@@ -23,7 +23,12 @@ def function_error(function: Function, error: BaseException, index: int, item: M
     """A function of the user's raised."""
     fields = ", ".join(f"{name}={shown(value)}" for name, value in item.items() if not name.startswith("#"))
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return FunctionError(f"{function.where} raised {reason}; on item {index} ({fields}); at {_line(function, error)}")
+    arguments = getattr(error, "called_with", {})
+    called = ", ".join(
+        f"{name}={shown(value)}" for name, value in arguments.items() if shown(value) != shown(item.get(name))
+    )
+    on = f"on item {index} ({fields})" + (f", called with {called}" if called else "")
+    return FunctionError(f"{function.where} raised {reason}; {on}; at {_line(function, error)}")
 
 
 def _line(function: Function, error: BaseException) -> str:

@@ -7,9 +7,11 @@ compile), and its result gets a field type.
 from __future__ import annotations
 
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +19,7 @@ import pyarrow as pa
 from penstock.errors import GraphError, InterpretedWarning, quoted
 from penstock.graph import types, values
 from penstock.graph.record import Record
-from penstock.kernels.compile import Facts, View, facts
+from penstock.kernels.compile import Facts, Snapshot, View, facts, snapshot
 
 Plain = Mapping[str, Any]
 """The values that a function may name: fields by name, and records such as `state` and `signal`."""
@@ -54,6 +56,7 @@ class Function:
     is_tuple: bool = False
     may_raise: bool = True
     reason: str | None = None
+    snapshot: Snapshot | None = None
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -128,16 +131,20 @@ def bind(
         raise GraphError(f"{where}: must be a function of the fields that it names; got {function!r}")
     where = f"{where}: {getattr(function, '__name__', 'function')}"
     parameters = _parameters(where, function, scope, records or {})
-    found = _facts(function, parameters)
+    taken = _snapshot(function)
+    found = _facts(function, taken, parameters)
     declared = _declared(where, function, wanted, results)
-    unbound = Function(where, function, parameters, declared or (), results is not None, found.may_raise, found.reason)
+    call = taken.plain if taken is not None and found.reason is None else function
+    unbound = Function(
+        where, call, parameters, declared or (), results is not None, found.may_raise, found.reason, taken
+    )
     if found.reason is not None:
         warn_interpreted(unbound)
     given = _result_types(unbound, found, results, declared, probe)
     for t in given:
         if not types.is_flat(t):
             raise GraphError(f"{where}: a result must be a number, a time, a text or a list of numbers; got {t}")
-    return Function(where, function, parameters, given, results is not None, found.may_raise, found.reason)
+    return replace(unbound, returns=given)
 
 
 def warn_interpreted(function: Function) -> None:
@@ -146,8 +153,16 @@ def warn_interpreted(function: Function) -> None:
         f"compiled function sees as arrays; the reason: {function.reason}; to compile it, use numbers, arrays, loops "
         f"and math only, at {function.location}",
         InterpretedWarning,
-        stacklevel=2,
+        stacklevel=_outside(),
     )
+
+
+def _outside() -> int:
+    """How many frames up the user's own code is, for the warning to point at it."""
+    level, frame = 2, sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("penstock."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _parameters(
@@ -171,8 +186,8 @@ def _parameters(
             found.append(Parameter(name, field, scope[field]))
         elif parameter.default is parameter.empty:
             raise GraphError(
-                f"{where}: every parameter must be a field of the item or of a parent; got {name!r}, and there "
-                f"{_are(scope, records)}{types.nearest(name, [*scope, *records])} At {location(function)}."
+                f"{where}: every parameter must be {_allowed(scope, records)}; got {name!r}"
+                f"{types.nearest(name, [*scope, *records])}; at {location(function)}"
             )
         elif any(p.kind is not p.KEYWORD_ONLY and p.default is p.empty for p in _after(signature, name)):
             raise GraphError(f"{where}: the default of {name!r} cannot be used before a field; got {signature}")
@@ -191,8 +206,9 @@ def _after(signature: inspect.Signature, name: str) -> list[inspect.Parameter]:
     return parameters[list(signature.parameters).index(name) + 1 :]
 
 
-def _are(scope: Mapping[str, Any], records: Mapping[str, Any]) -> str:
-    return f"are the fields {quoted(scope)}" + (f" and {quoted(records)}" if records else "") + "."
+def _allowed(scope: Mapping[str, Any], records: Mapping[str, Any]) -> str:
+    fields = f"a field of the item or of a parent ({quoted(scope)})" if scope else ""
+    return " or ".join(part for part in (fields, quoted(records) if records else "") if part)
 
 
 def resolve(name: str, scope: Mapping[str, Any]) -> str | None:
@@ -207,14 +223,22 @@ def resolve(name: str, scope: Mapping[str, Any]) -> str | None:
     return dotted[0] if dotted else None
 
 
-def _facts(function: Any, parameters: tuple[Parameter, ...]) -> Facts:
+def _snapshot(function: Any) -> Snapshot | None:
+    """The function and what it captures as they are now, or None where it is no function of Python's."""
+    plain = getattr(function, "py_func", function)
+    return snapshot(plain) if isinstance(plain, FunctionType) else None
+
+
+def _facts(function: Any, taken: Snapshot | None, parameters: tuple[Parameter, ...]) -> Facts:
+    if taken is None:
+        return Facts(reason=f"it is a {type(function).__name__}, and only what def or lambda makes is compiled")
     views = tuple(p.view for p in parameters)
     for parameter, view in zip(parameters, views, strict=True):
         if view is None:
             return Facts(
                 reason=f"a compiled function cannot see {parameter.field!r}, a {parameter.type}; enumerate it first"
             )
-    return facts(function, views)  # type: ignore[arg-type]
+    return facts(taken, views)  # type: ignore[arg-type]
 
 
 def _declared(where: str, function: Any, wanted: Any, results: int | None) -> tuple[pa.DataType, ...] | None:

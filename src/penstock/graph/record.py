@@ -81,14 +81,20 @@ def _initial(cls: type, name: str, annotation: Any) -> Any:
         return made
     if default is None:
         return annotation()
-    return _checked(cls, name, annotation, default)
+    try:
+        return _checked(cls, name, annotation, default)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise GraphError(str(error)) from None
 
 
 def _checked(cls: type, name: str, kind: type, value: Any) -> Any:
     try:
         return accept(value, declared_scalar(kind))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise type(error)(f"{cls.__name__}.{name} is {kind.__name__}: {error}") from None
+    except OverflowError:
+        raise OverflowError(f"{cls.__name__}.{name} must be {kind.__name__} of 64 bits; got {value!r}") from None
+    except (TypeError, ValueError):
+        was = f"{value!r}, a {type(value).__name__}"
+        raise TypeError(f"{cls.__name__}.{name} must be {kind.__name__}; got {was}") from None
 
 
 def checked(cls: type[Record], name: str, value: Any) -> Any:
@@ -97,6 +103,8 @@ def checked(cls: type[Record], name: str, value: Any) -> Any:
     if initial is None:
         raise AttributeError(f"{cls.__name__} has the fields {quoted(cls.layout.initial)}; got {name!r}")
     if isinstance(initial, np.ndarray):
+        if initial.dtype.kind == "i" and np.asarray(value).dtype.kind == "f":
+            raise TypeError(f"{cls.__name__}.{name} must hold integers; got floats")
         return np.array(np.broadcast_to(value, initial.shape), initial.dtype).view(Vector)
     return _checked(cls, name, type(initial), value)
 
@@ -120,7 +128,10 @@ class Record:
         if unknown:
             raise GraphError(f"{type(self).__name__}: has the fields {quoted(names)}; got {quoted(sorted(unknown))}")
         for name, initial in self.layout.initial.items():
-            setattr(self, name, given.get(name, initial))
+            try:
+                setattr(self, name, given.get(name, initial))
+            except (TypeError, ValueError, OverflowError) as error:
+                raise GraphError(str(error)) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, checked(type(self), name, value))
@@ -142,7 +153,7 @@ class Record:
         return f"{type(self).__name__}({shown})"
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.values() == other.values()  # type: ignore[attr-defined]
+        return type(self) is type(other) and self.values() == other.values()
 
     def __hash__(self) -> int:
         return hash((type(self), self.values()))

@@ -9,7 +9,7 @@ first. An aggregate remembers every value of its region and computes at the end.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isgenerator
 from itertools import islice
@@ -22,6 +22,7 @@ from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
 from penstock.graph.columns import call_on_columns
 from penstock.graph.faults import empty_region, function_error, nan_key, sum_overflow, too_many, unequal_lengths
 from penstock.graph.function import Function
+from penstock.graph.needs import needs
 from penstock.graph.record import Record, Signal
 from penstock.graph.source import fill_plain, from_plain, null_error, to_plain
 from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
@@ -66,6 +67,7 @@ class Interpreter:
         self.deliveries: list[Delivery] = []
         self.memory: dict[n.GraphNode, Any] = {}
         self.received: dict[n.GraphNode, int] = dict.fromkeys(tree.nodes, 0)
+        self.needed = needs(tree)
         self.index = 0
 
     def run(self, at_most: int | None = None) -> None:
@@ -96,13 +98,13 @@ class Interpreter:
         """Hand an item that left `node` to whatever follows it."""
         enters = isinstance(node, (n.Source, n.DropNulls, n.FillNull))
         if node in self.collected:
-            self._refuse_nulls(own if enters else {})
+            self._refuse_nulls(own if enters else {}, own)
             self.collected[node].append(own)
             if self.sink is not None:
                 self.sink(own, parents)
         for child in self.tree.children[node]:
             if enters and not isinstance(child, (n.DropNulls, n.FillNull)):
-                self._refuse_nulls(own)
+                self._refuse_nulls(own, self.needed[child])
             self.item(child, own, parents)
 
     def open(self, node: n.GraphNode, region: n.Region | None, parents: Parents) -> None:
@@ -143,9 +145,9 @@ class Interpreter:
     def _pass(self, node: n.GraphNode, own: Own, parents: Parents) -> None:
         self.send(node, own, parents)
 
-    def _refuse_nulls(self, own: Own) -> None:
+    def _refuse_nulls(self, own: Own, needed: Container[str]) -> None:
         for name, value in own.items():
-            if _has_null(value):
+            if name in needed and _has_null(value):
                 raise null_error(self.tree.source.label, name, self.index, value is not None)
 
     def _drop_nulls(self, node: n.DropNulls, own: Own, parents: Parents) -> None:
@@ -231,7 +233,9 @@ class Interpreter:
         self.send(node, own, parents)
         scope = _merged(own, parents)
         if self.call(node.when, scope)[0]:
-            signal = node.signal(**{name: self.call(value, scope)[0] for name, value in node.values.items()})
+            constant = dict(zip(node.signal.layout.initial, node.first.values(), strict=True))
+            computed = {name: self.call(value, scope)[0] for name, value in node.values.items()}
+            signal = node.signal(**constant | computed)
             for child in self.tree.children[node]:
                 self.signal(child, signal)
 

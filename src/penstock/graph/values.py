@@ -56,6 +56,8 @@ def accept(value: Any, t: pa.DataType) -> Any:
 
     A `TypeError`, `ValueError` or `OverflowError` where there is none.
     """
+    if types.is_time(t) and not isinstance(value, (int, np.integer)):
+        value = _moment(value, t)
     if types.is_integer(t) or types.is_time(t):
         return _integer(value, t)
     if types.is_float(t):
@@ -71,6 +73,14 @@ def accept(value: Any, t: pa.DataType) -> Any:
             raise ValueError(f"the result must hold {t.list_size} elements; got {len(value)}")
         return [accept(element, t.value_type) for element in value]
     raise TypeError(f"the result must be {t}; got {value!r}, a {type(value).__name__}")
+
+
+def _moment(value: Any, t: pa.DataType) -> Any:
+    """A date or time of Python's as the integer that stands for it."""
+    try:
+        return pa.scalar(value, t).value
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise TypeError(f"the result must be {t}; {error}") from None
 
 
 def _integer(value: Any, t: pa.DataType) -> int:
@@ -97,7 +107,7 @@ def type_of(value: Any) -> pa.DataType:
     """The field type of one plain value, for a function whose result type nobody declared."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.ndim == 1:
         return types.from_view(types.View(value.dtype, array=True))
     if isinstance(value, (list, tuple)) and value:
         return pa.list_(type_of(value[0]))

@@ -9,10 +9,13 @@ silently into an integer field of a state. Floats, and the explicit `np.uint64` 
 from __future__ import annotations
 
 import builtins
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
 
+import numba
+import numpy as np
 from llvmlite import ir as llvm
 from numba.core import compiler, errors, ir, types
 from numba.core.compiler_machinery import AnalysisPass, FunctionPass, register_pass
@@ -155,29 +158,92 @@ def _choose_negative(a: Any) -> Any:
     return (lambda a: _sub(0, a)) if _exact(a) else lambda a: -a
 
 
-def _integer(x: Any) -> Any:
-    return int(x)
+def _cut(whole: Any) -> Any:
+    """Make a float that is whole an integer, where it fits."""
+    if whole != whole:
+        raise ValueError("cannot convert float NaN to integer")
+    if not -9223372036854775808.0 <= whole < 9223372036854775808.0:
+        raise OverflowError("the integer does not fit 64 bits")
+    return np.int64(whole)
 
 
-@overload(_integer)  # type: ignore[untyped-decorator]
-@_bare
-def _choose_integer(x: Any) -> Any:
-    if not isinstance(x, types.Float):
-        return lambda x: int(x)
+_cut_compiled = numba.njit(_bare(_cut))
 
-    def cut(x: Any) -> Any:
-        if x != x:
-            raise ValueError("cannot convert float NaN to integer")
-        if not -9223372036854775808.0 <= x < 9223372036854775808.0:
-            raise OverflowError("the integer does not fit 64 bits")
-        return int(x)
 
-    return _bare(cut)
+def _checked_call(original: Any, choose: Callable[..., Any]) -> Any:
+    """A stand-in for a function of Python's that gives integers; `choose` picks the checked form by the types."""
+
+    def stub(*arguments: Any) -> Any:
+        return original(*arguments)
+
+    overload(stub)(_bare(choose))
+    return stub
+
+
+def _choose_int(x: Any) -> Any:
+    return (lambda x: _cut_compiled(np.trunc(x))) if isinstance(x, types.Float) else lambda x: int(x)
+
+
+def _choose_floor(x: Any) -> Any:
+    return (lambda x: _cut_compiled(np.floor(x))) if isinstance(x, types.Float) else lambda x: math.floor(x)
+
+
+def _choose_ceil(x: Any) -> Any:
+    return (lambda x: _cut_compiled(np.ceil(x))) if isinstance(x, types.Float) else lambda x: math.ceil(x)
+
+
+def _choose_round(x: Any, digits: Any = None) -> Any:
+    whole = digits in (None, types.none) or getattr(digits, "value", 0) is None
+    if whole and isinstance(x, types.Float):
+        return lambda x, digits=None: _cut_compiled(np.rint(x))
+    if whole and _exact(x):
+        return lambda x, digits=None: _as_int64(x)
+    return lambda x, digits=None: round(x, digits)
+
+
+def _choose_abs(x: Any) -> Any:
+    return (lambda x: _sub(0, x) if x < 0 else _as_int64(x)) if _exact(x) else lambda x: abs(x)
+
+
+def _choose_pow(a: Any, b: Any) -> Any:
+    return (lambda a, b: _power(a, b)) if _exact(a, b) else lambda a, b: a**b
+
+
+def _choose_divmod(a: Any, b: Any) -> Any:
+    return (lambda a, b: (_quotient(a, b), _remainder(a, b))) if _exact(a, b) else lambda a, b: divmod(a, b)
+
+
+def _choose_sum(values: Any) -> Any:
+    if not (isinstance(values, types.Array) and _exact(values.dtype)):
+        return lambda values: sum(values)
+
+    def added(values):  # type: ignore[no-untyped-def]
+        total = np.int64(0)
+        for at in range(len(values)):
+            total = _add(total, values[at])
+        return total
+
+    return added
+
+
+_power, _quotient, _remainder = (numba.njit(_bare(f)) for f in (_pow, _floordiv, _mod))
+
+_CALLS = {
+    math.floor: _checked_call(math.floor, _choose_floor),
+    math.ceil: _checked_call(math.ceil, _choose_ceil),
+    math.trunc: _checked_call(math.trunc, _choose_int),
+    builtins.round: _checked_call(round, _choose_round),
+    builtins.abs: _checked_call(abs, _choose_abs),
+    builtins.pow: _checked_call(pow, _choose_pow),
+    builtins.divmod: _checked_call(divmod, _choose_divmod),
+    builtins.sum: _checked_call(sum, _choose_sum),
+}
+_INT = _checked_call(int, _choose_int)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class _CheckIntegers(FunctionPass):  # type: ignore[misc]
-    """Replace integer operators and `int(...)` by their checked forms."""
+    """Replace integer operators, and functions that give integers, by their checked forms."""
 
     _name = "penstock_check_integers"
 
@@ -191,8 +257,16 @@ class _CheckIntegers(FunctionPass):  # type: ignore[misc]
         return True
 
     def _checked(self, value: Any, function: Any) -> Any:
+        if isinstance(value, (ir.Global, ir.FreeVar)):
+            if _is_hashable(value.value) and value.value in _CALLS:
+                value.value = _CALLS[value.value]
+            return value
         if not isinstance(value, ir.Expr):
             return value
+        if value.op == "getattr":
+            module = function._definitions.get(value.value.name, [None])[0]
+            found = getattr(math, value.attr, None) if getattr(module, "value", None) is math else None
+            return ir.Global(value.attr, _CALLS[found], value.loc) if found in _CALLS else value
         if value.op in ("binop", "inplace_binop") and value.fn in _BINARY:
             # Built through the plain constructor: `ir.Expr.binop` takes only Python's own operators.
             return ir.Expr(
@@ -209,8 +283,12 @@ class _CheckIntegers(FunctionPass):  # type: ignore[misc]
         if value.op == "call":
             callee = function._definitions.get(value.func.name, [None])[0]
             if isinstance(callee, (ir.Global, ir.FreeVar)) and callee.value is builtins.int:
-                callee.value = _integer
+                callee.value = _INT
         return value
+
+
+def _is_hashable(value: Any) -> bool:
+    return getattr(value, "__hash__", None) is not None and not isinstance(value, (tuple, frozenset))
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)

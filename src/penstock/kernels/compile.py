@@ -52,51 +52,75 @@ class NotCompiled(Exception):
     """The function has no compiled form; the text says why."""
 
 
-_jitted: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A function with all that it captures as it was at one moment: to identify, to interpret and to compile.
+
+    Invariant: what `identity` covers is what `plain` and `compiled` use, whatever becomes of the globals later.
+    """
+
+    identity: str | None
+    plain: python_types.FunctionType
+    compiled: Any
 
 
-def jit(function: Any) -> Any:
-    """The compiled form of a user's function: integers checked, indices checked, plain callees compiled too."""
+_snapshots: weakref.WeakKeyDictionary[Any, dict[str, Snapshot]] = weakref.WeakKeyDictionary()
+
+
+def snapshot(function: Any) -> Snapshot:
+    """Take a function as it is now. The same function with the same captured values gives the same snapshot."""
     function = getattr(function, "py_func", function)
-    if function not in _jitted:
-        _jitted[function] = made = numba.njit(
-            _rebound(function), pipeline_class=CheckedCompiler, boundscheck=True, error_model="python"
-        )
-        # The rebound copy must look the dispatcher up under the function's own name when it calls itself.
-        made.py_func.__globals__.setdefault(function.__name__, made)
-    return _jitted[function]
+    identity = fingerprint(function)
+    known = _snapshots.setdefault(function, {})
+    if identity is None:
+        return _taken(function, None)
+    if identity not in known:
+        known[identity] = _taken(function, identity)
+    return known[identity]
 
 
-def _rebound(function: python_types.FunctionType) -> python_types.FunctionType:
-    """A copy of the function in whose globals and closure plain functions are compiled ones."""
+def _taken(function: python_types.FunctionType, identity: str | None) -> Snapshot:
+    plain = _copied(function, lambda value: value, function.__module__ or __name__)
+    # Code from the cache asks for the module of each function in it, so that must be one which every process has.
+    rebound = _copied(function, _lifted, __name__)
+    compiled = numba.njit(rebound, pipeline_class=CheckedCompiler, boundscheck=True, error_model="python")
+    # A function that calls itself must find its own compiled form under its name.
+    plain.__globals__.setdefault(function.__name__, plain)
+    rebound.__globals__.setdefault(function.__name__, compiled)
+    return Snapshot(identity, plain, compiled)
 
-    def lifted(value: Any) -> Any:
-        plain = isinstance(value, python_types.FunctionType) and value is not function and not is_library(value)
-        return jit(value) if plain else value
 
+def _lifted(value: Any) -> Any:
+    """A captured value as compiled code can use it: plain functions are compiled too."""
+    plain = isinstance(value, python_types.FunctionType) and not is_library(value)
+    return snapshot(value).compiled if plain else value
+
+
+def _copied(function: python_types.FunctionType, lift: Callable[[Any], Any], module: str) -> python_types.FunctionType:
+    """A copy with the globals and closure of this moment, each value passed through `lift`."""
     scope = {
-        name: lifted(function.__globals__[name])
+        name: lift(function.__globals__[name])
         for name in names_used(function.__code__)
         if name in function.__globals__ and function.__globals__[name] is not function
     }
-    # Code from the cache asks for the module of each function in it, so that must be one which every process has.
-    scope |= {"__builtins__": function.__globals__.get("__builtins__", __builtins__), "__name__": __name__}
+    scope |= {"__builtins__": function.__globals__.get("__builtins__", __builtins__), "__name__": module}
     closure = None
     if function.__closure__:
-        closure = tuple(python_types.CellType(lifted(cell.cell_contents)) for cell in function.__closure__)
-    return python_types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, closure)
+        closure = tuple(python_types.CellType(lift(cell.cell_contents)) for cell in function.__closure__)
+    made = python_types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
-def facts(function: Any, views: tuple[View, ...]) -> Facts:
+def facts(taken: Snapshot, views: tuple[View, ...]) -> Facts:
     """Compile the function for these views, or read from the cache what an earlier process learned by that."""
-    function = getattr(function, "py_func", function)
-    identity = fingerprint(function, [(view.dtype, view.array) for view in views], _versions())
-    if identity is None:
-        return _learn(function, views)
-    kept = cache_folder() / "facts" / f"{identity[:40]}.json"
+    if taken.identity is None:
+        return _learn(taken, views)
+    identity = fingerprint(taken.identity, [(view.dtype, view.array) for view in views], _versions())
+    kept = cache_folder() / "facts" / f"{str(identity)[:40]}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return _read_facts(kept.read_text())
-    found = _learn(function, views)
+    found = _learn(taken, views)
     _write_once(kept, _facts_text(found))
     return found
 
@@ -111,14 +135,14 @@ def _read_facts(text: str) -> Facts:
     return Facts(tuple(View(np.dtype(dtype), array) for dtype, array in returns), is_tuple, may_raise, reason)
 
 
-def _learn(function: Any, views: tuple[View, ...]) -> Facts:
+def _learn(taken: Snapshot, views: tuple[View, ...]) -> Facts:
+    function = taken.plain
     signature = tuple(_numba_type(view, inspect.isgeneratorfunction(function)) for view in views)
-    defaults = (getattr(function, "__defaults__", None) or ())[len(signature) - function.__code__.co_argcount :]
-    signature += tuple(types.Omitted(default) for default in defaults if len(signature) < function.__code__.co_argcount)
+    missing = function.__code__.co_argcount - len(signature)
+    signature += tuple(types.Omitted(default) for default in (function.__defaults__ or ())[-missing:] if missing > 0)
     try:
-        compiled = jit(function)
-        compiled.compile(signature)
-        result = compiled.overloads[signature]
+        taken.compiled.compile(signature)
+        result = taken.compiled.overloads[signature]
         is_generator = isinstance(result.signature.return_type, types.Generator)
         returned = result.signature.return_type.yield_type if is_generator else result.signature.return_type
         is_tuple = isinstance(returned, types.BaseTuple)

@@ -19,7 +19,7 @@ FNV_PRIME, FNV_BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def number_integers(
     values: Any, start: int, slots: Any, direct: Any, table: Any, keys: Any, count: int
-) -> tuple[int, int]:
+) -> tuple[Any, int]:
     """Number `values[start:]` into `slots`; how far it came, and how many keys there are then.
 
     The table is at most half full: its length is a power of two, at least twice that of `keys`.

@@ -138,7 +138,7 @@ def compiled() -> dict[str, Any]:
     """The scope of a loop that is compiled."""
     grown_ = numba.njit(grown)
     scope = {name: numba.njit(_with_grown(function, grown_)) for name, function in _HELPERS.items() if name != "grown"}
-    plain = {"as_int": _as_int, "as_float": _as_float, "as_bool": _as_bool}
+    plain: dict[str, Callable[..., Any]] = {"as_int": _as_int, "as_float": _as_float, "as_bool": _as_bool}
     plain |= {"unsigned": _unsigned, "after": _after, "times": _times}
     scope |= {name: numba.njit(function) for name, function in plain.items()}
     return {**_CONSTANTS, **scope, "grown": grown_, "by_reference": by_reference, "borrowed": borrowed}

@@ -270,7 +270,7 @@ class Accumulator:
         if result.default is None:
             with out.block(empty):
                 self.loop.fault("empty_region", self.node, str(result))
-            return self._typed(kept, t)
+            return Ref(kept.column, self._copied(kept.index).name) if isinstance(kept, Ref) else self._typed(kept, t)
         if isinstance(kept, Local):
             value = self._typed(kept, t)
             with out.block(empty):
@@ -278,9 +278,7 @@ class Accumulator:
             return value
         return self._default_text(name, kept, result, t, empty)
 
-    def _typed(self, kept: Value, t: pa.DataType) -> Any:
-        if isinstance(kept, Ref):
-            return Ref(kept.column, self._copied(kept.index).name)
+    def _typed(self, kept: Local, t: pa.DataType) -> Local:
         local = self.loop.out.fresh()
         self.loop.out.line(f"{local} = {cast(t)}({kept.name})")
         return Local(local)

@@ -15,11 +15,11 @@ import pyarrow as pa
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
+from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
 from penstock.plan.accumulate import Accumulator
 from penstock.plan.code import Buffer, Column, Level, Ref, Site
 from penstock.plan.fuse import Segment
-from penstock.plan.needs import Names, key_field
 from penstock.plan.outlets import OutletWriter
 from penstock.plan.sink import CLOSE, OPEN, SIGNAL, Heap, Sink
 from penstock.plan.spec import Code, Input
@@ -306,4 +306,8 @@ class FrameWriter(OutletWriter):
             self.write_row(sink.parents[depth], level, Site((level,), phase="start"))
 
 
-_MARK = {"open": OutletWriter.mark_open, "close": OutletWriter.mark_close, "signal": OutletWriter.mark_signal}
+_MARK: dict[str, Callable[..., None]] = {
+    "open": OutletWriter.mark_open,
+    "close": OutletWriter.mark_close,
+    "signal": OutletWriter.mark_signal,
+}

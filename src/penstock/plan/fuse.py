@@ -11,7 +11,8 @@ gives batches at its cuts and results at its leaves. A graph is cut only where a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from penstock.graph import nodes as n
 from penstock.graph.tree import Tree
@@ -58,7 +59,16 @@ class _Cutter:
                 following = [child for child in self.tree.children[node] if not isinstance(child, CLEANING)]
                 if following or node in self.tree.leaves:
                     self._enter(node, node, following, "it reads the source", None)
-        return tuple(self.found)
+        return tuple(self._renumbered())
+
+    def _renumbered(self) -> Iterator[Segment]:
+        """Without a loop behind the source that has nothing to do, because all nodes there begin loops of their own."""
+        idle = [s for s in self.found if not s.nodes and s.entry is s.edge and s.entry not in self.tree.leaves]
+        used = [s for s in self.found if s not in idle or any(fed.feeder is s for fed in self.found)]
+        made: dict[Segment | None, Segment | None] = {None: None}
+        for number, s in enumerate(used):
+            made[s] = replace(s, number=number, feeder=made[s.feeder])
+            yield made[s]  # type: ignore[misc]
 
     def _enter(
         self, entry: n.GraphNode, edge: n.GraphNode, following: list[n.GraphNode], reason: str, feeder: Segment | None

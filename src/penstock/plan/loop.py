@@ -16,12 +16,12 @@ from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
+from penstock.graph.needs import Names, key_field, needed_after
 from penstock.graph.tree import Tree
 from penstock.plan.accumulate import Accumulator
 from penstock.plan.code import Column, Level, Local, Ref, Site, Value, cast
 from penstock.plan.frame import FrameWriter
 from penstock.plan.fuse import CLEANING, Segment
-from penstock.plan.needs import Names, key_field, needed_after
 from penstock.plan.outlets import origin_of
 from penstock.plan.spec import Code, Keys
 
@@ -216,7 +216,7 @@ class LoopWriter(FrameWriter):
         with self.out.block(f"if {self.call(node.when, site, {})}"):
             inner = site.fork(aligned=False)
             name = f"em{self.tree.number[node]}"
-            self.code.emitted[name] = node.signal
+            self.code.emitted[name] = node.first
             for field_name, function in node.values.items():
                 value = f"{cast(function.returns[0])}({self.call(function, inner, {})})"
                 self.out.line(f'{name}["{field_name}"][0] = {value}')

@@ -9,10 +9,10 @@ import pyarrow as pa
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
+from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
 from penstock.plan.code import Column, Level, Ref, Site, Value
 from penstock.plan.fuse import Segment
-from penstock.plan.needs import Names, key_field
 from penstock.plan.sink import CLOSE, OPEN, SIGNAL, OutColumn, Outlet, Sink
 from penstock.plan.spec import signal_types
 from penstock.plan.values import ValueWriter

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.graph import nodes as n
+from penstock.graph.needs import Names, needs
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
 from penstock.plan.fuse import CLEANING, Segment, fuse
 from penstock.plan.loop import write_loop
-from penstock.plan.needs import needs
 from penstock.plan.spec import Code, signal_types
 
 
@@ -21,6 +21,14 @@ class Plan:
     segments: tuple[Segment, ...]
     codes: dict[Segment, Code]
     signals: tuple[type[Signal], ...]
+    needed: dict[n.GraphNode, Names]
+
+    def needed_at(self, edge: n.GraphNode) -> Names:
+        """The fields of the items after a node that results and the loops behind it need."""
+        loops = {node for segment in self.segments for node in (*segment.nodes, segment.entry)}
+        after = [self.needed[child] for child in self.tree.children[edge] if child in loops]
+        own = [frozenset(edge.shape.fields)] if edge in self.tree.leaves else []
+        return frozenset().union(*after, *own)
 
     def fed_by(self, feeder: Segment | None, edge: n.GraphNode | None = None) -> list[Segment]:
         """The segments that a segment feeds (None: the source), at one of its cuts."""
@@ -39,4 +47,4 @@ def plan(tree: Tree, *, trace: bool = False) -> Plan:
             given.add(segment.entry)
         leaves = frozenset(members & set(tree.leaves))
         codes[segment] = write_loop(tree, segment, needed, cuts, leaves, trace=trace)
-    return Plan(tree, segments, codes, signal_types(tree))
+    return Plan(tree, segments, codes, signal_types(tree), needed)

@@ -23,6 +23,7 @@ class Fault:
     kind: str
     node: n.GraphNode
     what: str = ""
+    function: Function | None = None
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class Code:
     states: dict[str, n.Stateful] = field(default_factory=dict)
     records: dict[str, type[Record]] = field(default_factory=dict)
     signals_in: dict[str, int] = field(default_factory=dict)
-    emitted: dict[str, type[Signal]] = field(default_factory=dict)
+    emitted: dict[str, Signal] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     sinks: list[Sink] = field(default_factory=list)

@@ -9,11 +9,11 @@ import pyarrow as pa
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
+from penstock.graph.needs import key_field
 from penstock.graph.record import Record
 from penstock.graph.tree import Tree
 from penstock.plan.code import Buffer, Column, Local, Ref, Site, Value, Writer, cast
 from penstock.plan.fuse import Segment
-from penstock.plan.needs import key_field
 from penstock.plan.sink import Heap
 from penstock.plan.spec import Code, Fault
 
@@ -91,10 +91,10 @@ class ValueWriter:
         self.out.line(f"{given} = {part}")
         if types.is_array(t) and function.reason is None:
             with self.out.block(f"if len({given}) != {t.list_size}"):
-                self.fault("array_size", node, str(t.list_size))
+                self.fault("array_size", node, str(t.list_size), function)
         if types.is_string(t) and function.reason is None:
             with self.out.block(f"if not is_utf8({given})"):
-                self.fault("bad_utf8", node)
+                self.fault("bad_utf8", node, "", function)
         return self.put(heap, given)
 
     def put(self, heap: Heap, array: str) -> Ref:
@@ -157,9 +157,9 @@ class ValueWriter:
         self.code.buffers.append(made)
         return made
 
-    def fault(self, kind: str, node: n.GraphNode, what: str = "") -> None:
+    def fault(self, kind: str, node: n.GraphNode, what: str = "", function: Function | None = None) -> None:
         """Stop with one of our own faults: a negative number in `w[0]` says which."""
-        self.code.faults.append(Fault(kind, node, what))
+        self.code.faults.append(Fault(kind, node, what, function))
         self.out.line(f"w[0] = -{len(self.code.faults)}")
         self.out.line("w[1] = i")
         self.out.line("raise Fault")

@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.errors import quoted
 from penstock.graph import types
-from penstock.graph.function import Function
+from penstock.graph.function import Function, Returns
 from penstock.graph.nodes.base import Shape, Step
 from penstock.graph.nodes.items import predicate
 from penstock.graph.record import Signal
@@ -53,13 +53,19 @@ class Emit(Step):
 
     @cached_property
     def values(self) -> Mapping[str, Function]:
-        return {name: self._bind(f" {name}", function) for name, function in self.given_values.items()}
+        """The fields that functions of the item compute."""
+        computed = {name: given for name, given in self.given_values.items() if callable(given) or _is_returns(given)}
+        return {name: self._bind(f" {name}", function) for name, function in computed.items()}
+
+    @cached_property
+    def first(self) -> Signal:
+        """The signal with its constant fields; the others hold their first values."""
+        return self.signal(**{name: v for name, v in self.given_values.items() if name not in self.values})
 
     def _shape(self) -> Shape:
         if not (isinstance(self.signal, type) and issubclass(self.signal, Signal) and self.signal is not Signal):
             raise self.fail(f"must be a class derived from ps.Signal; got {self.signal!r}")
-        _ = self.when
-        initial = self.signal.layout.initial
+        _, initial = self.when, self.signal.layout.initial
         for name, function in self.values.items():
             if name not in initial:
                 raise self.fail(f"{name!r} must be a field of the signal; there are {quoted(initial)}")
@@ -72,8 +78,13 @@ class Emit(Step):
                 raise self.fail(
                     f"the signal's field {name!r} takes {wanted or 'no computed value'}; {function.location} gives {function.returns[0]}"
                 )
+        _ = self.first
         return self.given
 
     @property
     def functions(self) -> tuple[Function, ...]:
         return (self.when, *self.values.values())
+
+
+def _is_returns(given: Any) -> bool:
+    return isinstance(given, Returns)

@@ -98,7 +98,10 @@ class Regions(Step):
             if not types.is_flat(t):
                 raise self.fail(f"keep= takes numbers, times, texts and lists of numbers; {self.keep[name]!r} is {t}")
         own = {name: t for name, t in self.given.fields.items() if name not in parent}
-        self._new_fields(tuple(taken), {**self.given.parents, **self.given.fields})
+        self._new_fields(tuple(taken), self.given.parents)
+        if taken.keys() & self.given.fields.keys():
+            both = sorted(taken.keys() & self.given.fields.keys())
+            raise self.fail(f"keep= must give new names, because the items keep their fields; got {quoted(both)}")
         if not own:
             raise self.fail("the items must keep a field beside those of by=; got none")
         region = Region(self, self.given, MappingProxyType({**parent, **taken}))
