@@ -104,7 +104,9 @@ def _pushes(v: float):  # type: ignore[no-untyped-def]
 
 
 def test_a_state_with_a_field_of_a_wrong_type() -> None:
-    with pytest.raises(ps.GraphError, match=r"Bad.name: a field of a state or a signal must be int, float, bool or ps.array"):
+    with pytest.raises(
+        ps.GraphError, match=r"Bad.name: a field of a state or a signal must be int, float, bool or ps.array"
+    ):
 
         class Bad(ps.State):
             name: str
@@ -263,7 +265,10 @@ def shout(name: str) -> str:
 
 
 def test_a_function_that_does_not_compile_runs_interpreted_with_a_warning() -> None:
-    with pytest.warns(ps.InterpretedWarning, match=r"map 'loud': shout does not compile.*the reason: .*upper.*at shout \(.*test_bad_input.py"):
+    with pytest.warns(
+        ps.InterpretedWarning,
+        match=r"map 'loud': shout does not compile.*the reason: .*upper.*at shout \(.*test_bad_input.py",
+    ):
         stream = ITEMS.map(loud=shout)
     assert stream.select("loud").collect().to_pylist() == [{"loud": "ADA!"}]
     assert "interpreted" in stream.explain()
@@ -275,7 +280,9 @@ def test_a_result_type_that_nobody_declared_is_read_from_the_first_item() -> Non
         stream = ITEMS.map(loud=lambda name: name.upper())
         assert stream.schema.field("loud").type == pa.string()
         empty = ps.from_items([], schema={"name": str})
-        with pytest.raises(ps.GraphError, match=r"the type of its result must be declared.*ps.returns\(float, function\)"):
+        with pytest.raises(
+            ps.GraphError, match=r"the type of its result must be declared.*ps.returns\(float, function\)"
+        ):
             empty.map(loud=lambda name: name.upper())
 
 

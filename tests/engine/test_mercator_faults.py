@@ -21,7 +21,9 @@ def same_everywhere(*streams: ps.Stream) -> list[pa.Table]:
 
 
 def blobs(*lists: list[int]) -> ps.Stream:
-    return ps.from_items([{"id": at, "values": values} for at, values in enumerate(lists)], schema={"id": int, "values": list[int]})
+    return ps.from_items(
+        [{"id": at, "values": values} for at, values in enumerate(lists)], schema={"id": int, "values": list[int]}
+    )
 
 
 def test_the_output_of_the_last_parent_s_end_is_not_lost() -> None:
@@ -81,10 +83,14 @@ def test_more_outputs_than_declared_is_an_error_that_names_the_node_and_the_item
 
 
 def test_regions_within_regions_and_a_branch_with_an_aggregate_on_each_side() -> None:
-    docs = ps.from_items([{"doc": 1, "words": ["ab", "", "c"]}, {"doc": 2, "words": []}], schema={"doc": int, "words": list[str]})
+    docs = ps.from_items(
+        [{"doc": 1, "words": ["ab", "", "c"]}, {"doc": 2, "words": []}], schema={"doc": int, "words": list[str]}
+    )
     letters = docs.enumerate("words", as_="word").enumerate("word", as_="letter")
     per_word = letters.aggregate(n=ps.count(), keep="word")
-    tables = same_everywhere(per_word.aggregate(longest=ps.max("n", default=0)), per_word.aggregate(letters=ps.sum("n")))
+    tables = same_everywhere(
+        per_word.aggregate(longest=ps.max("n", default=0)), per_word.aggregate(letters=ps.sum("n"))
+    )
     assert [table.to_pylist() for table in tables] == [
         [{"doc": 1, "longest": 2}, {"doc": 2, "longest": 0}],
         [{"doc": 1, "letters": 3}, {"doc": 2, "letters": 0}],

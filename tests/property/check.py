@@ -76,7 +76,8 @@ def compare(case: Case, wanted: Outcome, *, compile: bool, batch_items: int | No
 
 def repeat(case: Case, compile: bool, batch_items: int | None) -> str:
     """How to see it again."""
-    run = f"Run(leaves, control, compile={compile}, batch_items={batch_items}).result()"
+    room = "" if case.room is None else f"penstock.engine.loop.ROOM = {case.room}; "
+    run = f"{room}Run(leaves, control, compile={compile}, batch_items={batch_items}).result()"
     if case.seed is None:
         return f"to repeat it, append to the program below: {run}"
     batch = "" if batch_items is None else f" --batch {batch_items}"

@@ -45,6 +45,8 @@ TYPES: dict[str, tuple[str, ...]] = {
 FLOATS = (0.0, 1.5, -0.0, -2.25, 0.1, float("nan"), float("inf"), float("-inf"), float("nan"), 1e30, 1e-40, 7.0)
 STRINGS = ("", "a", "b", "ab", "abc", "Abba", "é", "日本", "a\0b", "abababababab")
 BYTES = (b"", b"a", b"\x00", b"\xff\xfe", b"abc", b"aab")
+SPIKES = {"i": 15, "f": float("nan"), "li": [], "s": "日本"}
+"""Values that bring about what a fault needs: no divisor, no key, an empty region, a text that cannot be cut."""
 HUGE = (2**62, -(2**62), 2**61 + 1, -5)
 FAMILIES = {
     "i": 30,
@@ -144,7 +146,8 @@ def choose_items(choose: Choose, *, nulls: bool = False, huge: bool = False, nee
     for family in families:
         prefix = "l" if family == "fixed" else family[0]
         name = f"{prefix}{sum(column.name[0] == prefix for column in columns)}"
-        columns.append(_column(choose, rng, family, name, rows, empties, nulls, huge))
+        spike = SPIKES.get(family) if len(columns) < len(needed) else None
+        columns.append(_column(choose, rng, family, name, rows, empties, nulls, huge, spike))
     cuts = tuple(sorted(choose.integer(0, rows) for _ in range(choose.weighted({0: 5, 1: 3, 3: 2}))))
     encoded = tuple(c.name for c in columns if c.type_text == "pa.string()" and choose.boolean(20))
     as_dicts = not encoded and not any("view" in c.type_text for c in columns) and choose.boolean(12)
@@ -152,11 +155,21 @@ def choose_items(choose: Choose, *, nulls: bool = False, huge: bool = False, nee
 
 
 def _column(
-    choose: Choose, rng: random.Random, family: str, name: str, rows: int, empties: bool, nulls: bool, huge: bool
+    choose: Choose,
+    rng: random.Random,
+    family: str,
+    name: str,
+    rows: int,
+    empties: bool,
+    nulls: bool,
+    huge: bool,
+    spike: Any,
 ) -> Column:
     text = choose.choice(TYPES["i"][:1] if huge and family == "i" else TYPES[family])
     t = eval(text, {"pa": pa})
     pool = [_value(rng, t, huge) for _ in range(choose.choice((3, 1, 2, 6, 20, 100)))]
+    if spike is not None and not huge:
+        pool = [spike, *pool[:4]]
     sticky = choose.choice((0.0, 0.6, 0.9))
     values: list[Any] = []
     for _ in range(rows):

@@ -56,8 +56,15 @@ class Case:
         return "\n".join(parts)
 
     def __repr__(self) -> str:
-        about = f"seed {self.seed}, batches of {self.batches}, room for {self.room}, fault {self.fault}"
-        return f"<case of {about}>\n{self.text()}"
+        return f"{self.about}\n{self.text()}"
+
+    @property
+    def about(self) -> str:
+        return f"<seed {self.seed}, batches of {self.batches}, room for {self.room}, fault {self.fault}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What Hypothesis prints, below the failure that holds the whole text."""
+        printer.text(self.about)
 
 
 def build(choose: Choose, seed: int | None = None) -> Case:
@@ -151,7 +158,7 @@ def _grow(b: Builder, point: Point, count: int, *, is_main: bool = False) -> Non
             _grow(b, point, b.choose.integer(1, 3))
         if b.choose.boolean(4):
             b.leaves.append(point)
-        if is_main and not b.is_planted and b.choose.boolean(30 if left else 100):
+        if is_main and not b.is_planted and b.choose.boolean(50 if left else 100):
             point = _plant(b, point)
         point = _step(b, point)
     if is_main and not b.is_planted:

@@ -9,7 +9,7 @@ from tests.property import library as lib
 from tests.property.builder import Builder, Point
 from tests.property.hooks import _node
 from tests.property.library import _function
-from tests.property.steps import Step, _keywords, enumerate_, open_field, regions
+from tests.property.steps import Step, _keywords, enumerate_, open_field, regions, stateful_map
 
 from penstock.graph import types
 
@@ -93,6 +93,11 @@ def unequal_lengths(b: Builder, p: Point) -> Point | None:
     return open_field(b, p, name.split(".")[0])
 
 
+def handling(b: Builder, p: Point) -> Point | None:
+    """A node for the signal that comes too late."""
+    return stateful_map(b, p, percent=80)
+
+
 NEEDS = {
     "function": ("i", "s"),
     "pushes": ("i",),
@@ -111,5 +116,5 @@ FAULTS: dict[str, tuple[Step, ...]] = {
     "sum": (overflowing_sum,),
     "lengths": (unequal_lengths,),
     "null": (),
-    "late": (),
+    "late": (handling,),
 }

@@ -36,12 +36,16 @@ def _offset_dtype(t: pa.DataType) -> str:
 
 
 def _scalars(array: pa.Array, is_wide: bool) -> np.ndarray:
-    t = array.type
-    if types.is_time(t):
-        array = array.view(pa.int32() if t.bit_width == 32 else pa.int64())
-    held: np.ndarray = array.to_numpy(zero_copy_only=False)
-    if pt.is_uint64(t):
-        return held.view(np.int64)
+    # From the buffer and not by Arrow's conversion, which minds nulls in rows that a slice has left out.
+    data = array.buffers()[1]
+    if data is None or len(array) == 0:
+        held = np.empty(0, types.storage(array.type))
+    elif pt.is_boolean(array.type):
+        bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+        held = bits[array.offset : array.offset + len(array)].view(np.bool_)
+    else:
+        dtype = types.storage(array.type)
+        held = np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
     return held.astype(np.float64) if is_wide else held
 
 

@@ -53,7 +53,7 @@ def _taken(left: list[At], before: int) -> tuple[At, ...]:
 
 
 def ensemble_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]], needed: Collection[str]) -> Ensemble:
-    """A batch as it enters the graph behind a source, or behind the nodes that clean it. `needed` are its used columns."""
+    """A batch as it enters the graph behind a source, or behind what cleans it. `needed` are its used columns."""
     rows, dropped = batch.rows, None
     for node in _cleaning(entry):
         if isinstance(node, n.FillNull):

@@ -97,7 +97,8 @@ def sum(field: str) -> Builtin:
     """The sum over a region; 0 where it is empty. Integers are summed exactly, and a sum beyond 64 bits is an error.
 
     >>> import penstock as ps
-    >>> ps.from_items([{"id": 1, "v": [1, 2]}]).enumerate("v", as_="x").aggregate(total=ps.sum("x")).collect().to_pylist()
+    >>> blobs = ps.from_items([{"id": 1, "v": [1, 2]}])
+    >>> blobs.enumerate("v", as_="x").aggregate(total=ps.sum("x")).collect().to_pylist()
     [{'id': 1, 'total': 3}]
     """
     return Builtin("sum", field)
@@ -138,7 +139,8 @@ def max(field: str, default: Any = None) -> Builtin:
     """The greatest value of a region; NaN where one is NaN. An empty region gives `default`, and without one an error.
 
     >>> import penstock as ps
-    >>> ps.from_items([{"id": 1, "v": [3, 5]}]).enumerate("v", as_="x").aggregate(high=ps.max("x")).collect().to_pylist()
+    >>> blobs = ps.from_items([{"id": 1, "v": [3, 5]}])
+    >>> blobs.enumerate("v", as_="x").aggregate(high=ps.max("x")).collect().to_pylist()
     [{'id': 1, 'high': 5}]
     """
     return Builtin("max", field, default)
@@ -148,7 +150,8 @@ def variance(field: str, ddof: int = 0) -> Builtin:
     """The variance over a region by Welford's update, divided by count − ddof; NaN where that is not positive.
 
     >>> import penstock as ps
-    >>> ps.from_items([{"id": 1, "v": [1, 3]}]).enumerate("v", as_="x").aggregate(s=ps.variance("x")).collect().to_pylist()
+    >>> blobs = ps.from_items([{"id": 1, "v": [1, 3]}])
+    >>> blobs.enumerate("v", as_="x").aggregate(s=ps.variance("x")).collect().to_pylist()
     [{'id': 1, 's': 1.0}]
     """
     if not isinstance(ddof, int) or ddof < 0:

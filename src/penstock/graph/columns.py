@@ -55,6 +55,6 @@ def check_row_by_row(node: MapColumns, columns: Sequence[pa.Array], made: Mappin
         among, single = made[name][rows - 1].as_py(), column[0].as_py()
         if among != single and not (among != among and single != single):
             raise DataError(
-                f"{node.label}: a row of {name!r} may depend on that row alone; the last of {rows} rows gives {among!r} "
-                f"among the others and {single!r} by itself; use a state or a region instead"
+                f"{node.label}: a row of {name!r} may depend on that row alone; the last of {rows} rows gives "
+                f"{among!r} among the others and {single!r} by itself; use a state or a region instead"
             )

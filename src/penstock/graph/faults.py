@@ -68,6 +68,6 @@ def empty_region(node: Aggregate, what: str, index: int) -> DataError:
 
 def sum_overflow(node: Aggregate, what: str, index: int) -> DataError:
     return DataError(
-        f"{node.label}: {what} must fit 64 bits; it does not in the region that ends at item {index}; convert the field "
-        f"to float before"
+        f"{node.label}: {what} must fit 64 bits; it does not in the region that ends at item {index}; convert the "
+        f"field to float before"
     )

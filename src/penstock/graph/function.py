@@ -46,7 +46,8 @@ class Parameter:
 class Function:
     """A function, its parameters, and the types of what it gives: one result, or one for each name of a tuple.
 
-    Invariant: `reason` is None exactly when the function compiles; then it sees texts and lists as arrays, in every mode.
+    Invariant: `reason` is None exactly when the function compiles; then it sees texts and lists as arrays, in every
+    mode, and `call` is the function with what it captured when the graph was built.
     """
 
     where: str
@@ -121,8 +122,9 @@ def bind(
 ) -> Function:
     """Bind a function to a scope of fields and named records.
 
-    `results` is how many values a returned (or yielded) tuple must hold, None for a single value, 0 for nothing. `probe` runs the
-    graph up to here on the first items and gives one result, for a function whose result type is nowhere to be read.
+    `results` is how many values a returned (or yielded) tuple must hold, None for a single value, 0 for nothing.
+    `probe` runs the graph up to here on the first items and gives one result, for a function whose result type is
+    nowhere to be read.
     """
     wanted = None
     if isinstance(function, Returns):
@@ -160,7 +162,7 @@ def warn_interpreted(function: Function) -> None:
 def _outside() -> int:
     """How many frames up the user's own code is, for the warning to point at it."""
     level, frame = 2, sys._getframe(2)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("penstock."):
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] in ("penstock", "functools"):
         level, frame = level + 1, frame.f_back
     return level
 

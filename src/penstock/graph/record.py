@@ -1,7 +1,7 @@
 """Records: the state of a key, the content of a signal, the accumulator of a fold.
 
-A record is a class with typed fields. Interpreted, an instance is an ordinary object that refuses what its fields cannot
-hold; compiled, it is one row of a NumPy structured array with the same field names.
+A record is a class with typed fields. Interpreted, an instance is an ordinary object that refuses what its fields
+cannot hold; compiled, it is one row of a NumPy structured array with the same field names.
 """
 
 from __future__ import annotations
@@ -170,7 +170,8 @@ class State(Record):
     >>> def number(state):
     ...     state.n += 1
     ...     return state.n
-    >>> ps.from_items([{"k": "a"}, {"k": "b"}, {"k": "a"}]).key_by("k").map(nth=number, state=Count).collect().to_pylist()
+    >>> items = ps.from_items([{"k": "a"}, {"k": "b"}, {"k": "a"}])
+    >>> items.key_by("k").map(nth=number, state=Count).collect().to_pylist()
     [{'k': 'a', 'nth': 1}, {'k': 'b', 'nth': 1}, {'k': 'a', 'nth': 2}]
     """
 

@@ -88,8 +88,8 @@ class Stream:
     def map_columns(self, function: Callable[..., Any], *, to: Mapping[str, Any]) -> Stream:
         """Set fields by a function over whole Arrow columns, for what is best said that way.
 
-        The function is given the columns that it names and returns one column, or a dict or a tuple of them, of the types
-        in `to`. A row of the result may depend on that row alone: batches are cut anywhere.
+        The function is given the columns that it names and returns one column, or a dict or a tuple of them, of the
+        types in `to`. A row of the result may depend on that row alone: batches are cut anywhere.
 
         >>> import penstock as ps
         >>> import pyarrow.compute as pc
@@ -161,7 +161,8 @@ class Stream:
         >>> trips.regions(by="trip").aggregate(km=ps.sum("km")).collect().to_pydict()
         {'trip': [1, 2], 'km': [5, 4]}
         >>> words = ps.from_items([{"word": 1, "first": True}, {"word": 2, "first": False}, {"word": 3, "first": True}])
-        >>> words.regions(start=lambda first: first, keep={"head": "word"}).aggregate(n=ps.count()).collect().to_pydict()
+        >>> found = words.regions(start=lambda first: first, keep={"head": "word"})
+        >>> found.aggregate(n=ps.count()).collect().to_pydict()
         {'head': [1, 3], 'n': [2, 1]}
         """
         return Stream(nodes.Regions(self.node, start, _names(by), dict(keep or {})))
@@ -239,8 +240,9 @@ class Stream:
         >>> def count(state):
         ...     state.n += 1
         ...     return state.n
-        >>> items = ps.from_items([{"v": v} for v in (1, 9, 1, 1)]).emit(Reset, when=lambda v: v > 5, to=lambda v: 10 * v)
-        >>> items.map(n=count, state=Count).on(Reset, n=lambda signal: signal.to).collect().to_pydict()
+        >>> items = ps.from_items([{"v": v} for v in (1, 9, 1, 1)])
+        >>> reset = items.emit(Reset, when=lambda v: v > 5, to=lambda v: 10 * v)
+        >>> reset.map(n=count, state=Count).on(Reset, n=lambda signal: signal.to).collect().to_pydict()
         {'v': [1, 9, 1, 1], 'n': [1, 2, 91, 92]}
         """
         return Stream(nodes.Emit(self.node, signal, when, values))

@@ -21,7 +21,7 @@ from penstock.kernels.compile import View as View
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-SUPPORTED = "integers, floats, booleans, strings, bytes, timestamps, dates, times, durations, lists and fixed-size lists of these, structs"
+SUPPORTED = "integers, floats, booleans, strings, bytes, times, lists and fixed-size lists of these, structs"
 
 
 INT, FLOAT, BOOL = View(np.dtype("i8")), View(np.dtype("f8")), View(np.dtype("?"))

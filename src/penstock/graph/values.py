@@ -29,6 +29,10 @@ class Vector(np.ndarray):
             raise TypeError(f"an array of integers takes an int; got the float {value!r}")
         super().__setitem__(at, value)
 
+    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+        """A sum or a mean comes out as a Python number too."""
+        return array.item() if array.ndim == 0 else array.view(Vector)
+
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tolist())
 

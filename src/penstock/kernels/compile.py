@@ -231,7 +231,7 @@ def _versions() -> str:
 
 
 def _write_once(path: Path, text: str) -> bool:
-    """Write a file whole or not at all, and never over one that is there; False where nothing may be written."""
+    """Write a file whole or not at all, and over one that is there only where that is damaged; False if it cannot be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as draft:
@@ -239,9 +239,11 @@ def _write_once(path: Path, text: str) -> bool:
         try:
             os.link(draft.name, path)
         except FileExistsError:
-            pass
+            if path.read_text(errors="replace") != text:
+                os.replace(draft.name, path)
         finally:
-            os.unlink(draft.name)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(draft.name)
     except OSError:
         return path.exists()
     return True
@@ -279,4 +281,20 @@ def _load(source: str, scope: dict[str, Any], name: str) -> Callable[..., Any]:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     module.__dict__.update(scope)
     spec.loader.exec_module(module)
-    return numba.njit(module.kernel, nogil=True, cache=True)  # type: ignore[no-any-return]
+    return _forgiving(numba.njit(module.kernel, nogil=True, cache=True))
+
+
+def _forgiving(dispatcher: Any) -> Any:
+    """Let a damaged file in the cache be made anew, where Numba would stop at it."""
+    cache = dispatcher._cache
+    load = cache.load_overload
+
+    def load_or_forget(signature: Any, context: Any) -> Any:
+        try:
+            return load(signature, context)
+        except Exception:  # whatever reading a damaged file may raise
+            cache.flush()
+            return None
+
+    cache.load_overload = load_or_forget
+    return dispatcher

@@ -127,9 +127,9 @@ class Site:
     """A place in the loop: what can be named there, and how often at most it is reached.
 
     `levels` are the parents' fields from the outermost in and, last, the item's own. The lengths of `spans` (and
-    `factor`) multiply to the largest number of times that this place is reached in one turn of the loop around it. A span
-    has an alternative for each of the lists that are opened together; a list in a list replaces the span around it,
-    because what counts is the number of its elements and not a product.
+    `factor`) multiply to the largest number of times that this place is reached in one turn of the loop around it. A
+    span has an alternative for each of the lists that are opened together; a list in a list replaces the span around
+    it, because what counts is the number of its elements and not a product.
     """
 
     levels: tuple[Level, ...]

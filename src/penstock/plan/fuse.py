@@ -22,9 +22,9 @@ from penstock.graph.tree import Tree
 class Segment:
     """One loop: the node whose items enter, the nodes in it, and why it begins here.
 
-    Invariant: `nodes` is connected below `entry`, in the order of the tree. The stream is cut after `edge`, in the segment
-    `feeder` (None for the source). `edge` is `entry`, or the node before it where `entry` is a function over columns
-    that has yet to be called.
+    Invariant: `nodes` is connected below `entry`, in the order of the tree. The stream is cut after `edge`, in the
+    segment `feeder` (None for the source). `edge` is `entry`, or the node before it where `entry` is a function over
+    columns that has yet to be called.
     """
 
     number: int

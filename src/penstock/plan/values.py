@@ -63,7 +63,7 @@ class ValueWriter:
         return f"f{number}({', '.join(arguments)})"
 
     def note(self, function: Function) -> None:
-        """Note which function runs, for the error that names it, unless it cannot raise. The row is noted once a row."""
+        """Note which function runs, for the error that names it, unless it cannot raise."""
         checked = any(not types.is_scalar(t) for t in function.returns)  # its length, or that it is UTF-8
         if function.may_raise or function.reason is not None or checked:
             number = self.code.functions.index(function)

@@ -1,8 +1,8 @@
 """The node kinds of a graph: frozen, and valid by construction.
 
-A node knows the node before it, checks itself against that node's shape when it is made, and has a shape of its own: the
-fields of its items, the regions they lie in, the key they are grouped by. There are no other kinds; each backend has a
-rule for each of these.
+A node knows the node before it, checks itself against that node's shape when it is made, and has a shape of its own:
+the fields of its items, the regions they lie in, the key they are grouped by. There are no other kinds; each backend
+has a rule for each of these.
 """
 
 from penstock.graph.nodes.base import GraphNode, Region, Shape, Source, Step

@@ -50,7 +50,8 @@ class Stateful(Step):
             raise GraphError(f"{where}: must be a class derived from ps.Signal; got {signal!r}")
         if self.state is None:
             raise GraphError(
-                f"{where}: only a node with state= can handle a signal; give this one a state, or put `on` after the node that has it"
+                f"{where}: only a node with state= can handle a signal; give this one a state, or put `on` after the "
+                f"node that has it"
             )
         if (function is None) == (not assigned):
             raise GraphError(

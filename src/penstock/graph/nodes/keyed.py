@@ -76,7 +76,8 @@ class Emit(Step):
             )
             if wanted is None or not types.widens(function.returns[0], wanted):
                 raise self.fail(
-                    f"the signal's field {name!r} takes {wanted or 'no computed value'}; {function.location} gives {function.returns[0]}"
+                    f"the signal's field {name!r} takes {wanted or 'no computed value'}; {function.location} gives "
+                    f"{function.returns[0]}"
                 )
         _ = self.first
         return self.given

@@ -86,7 +86,8 @@ class Regions(Step):
             raise self.fail("give start=predicate or by=field, and not both")
         if self.given.is_keyed_here:
             raise self.fail(
-                "regions lie in the stream's own order, and after key_by each key has one of its own; find the regions before key_by"
+                "regions lie in the stream's own order, and after key_by each key has one of its own; find the regions "
+                "before key_by"
             )
         _ = self.start
         parent = {name: self._must_have(name, self.given.fields) for name in self.by}
