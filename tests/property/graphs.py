@@ -11,7 +11,7 @@ from tests.property.builder import Builder, Point
 from tests.property.choose import Choose, Seeded
 from tests.property.data import Items, choose_items
 from tests.property.library import SCOPE, kind_of, used
-from tests.property.planted import FAULTS, NEEDS
+from tests.property.planted import FAULTS, NEEDS, SELDOM
 
 import penstock as ps
 from penstock.graph import nodes, types
@@ -36,6 +36,7 @@ class Case:
     control_text: tuple[str, ...]
     batches: tuple[int | None, ...]
     room: int | None
+    is_traced: bool
     fault: str | None
 
     def text(self) -> str:
@@ -69,7 +70,7 @@ class Case:
 
 def build(choose: Choose, seed: int | None = None) -> Case:
     """A case from choices."""
-    fault = choose.choice(list(FAULTS)) if choose.boolean(12) else None
+    fault = choose.choice([*FAULTS, *SELDOM, *SELDOM]) if choose.boolean(12) else None
     nulls = fault == "null" or (fault is None and choose.boolean(14))
     items = choose_items(choose, nulls=nulls, huge=fault == "sum", needed=NEEDS.get(fault or "", ()))
     builder = Builder(choose, fault, may_sum=fault != "sum")
@@ -88,6 +89,7 @@ def build(choose: Choose, seed: int | None = None) -> Case:
         control,
         tuple(choose.some(BATCHES, 2, 2)),
         choose.choice(ROOMS),
+        choose.boolean(50),
         fault,
     )
 

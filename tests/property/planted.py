@@ -108,6 +108,9 @@ NEEDS = {
 }
 """The families of columns without which a fault has no place."""
 
+SELDOM = ("function", "sum", "key", "empty")
+"""Faults that need luck to come about, and are tried more often for that."""
+
 FAULTS: dict[str, tuple[Step, ...]] = {
     "function": (raising, raising_filter),
     "pushes": (too_many,),

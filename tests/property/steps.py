@@ -194,7 +194,7 @@ def _result(b: Builder, p: Point) -> tuple[str, str]:
     name = b.choose.choice(flat) if flat else ""
     t = p.shape.scope.get(name)
     options = {"collect": 3} if flat else {}
-    options |= {"first": 3, "last": 3} if t is not None and default(b, p, name) is not None else {}
+    options |= {"first": 3, "last": 3} if t is not None and default_of(t) is not None else {}
     options |= {"min": 2, "max": 2} if t is not None and types.is_scalar(t) else {}
     options |= {"sum": 5, "mean": 2, "variance": 2} if numbers else {}
     kind = b.choose.weighted({"count": 2, **options})
@@ -207,7 +207,7 @@ def _result(b: Builder, p: Point) -> tuple[str, str]:
         return "i" if whole else "f", f"ps.{kind}({name!r}{ddof})"
     if kind == "collect":
         return "l", f"ps.collect({name!r})"
-    return lib.prefix_of(t), f"ps.{kind}({name!r}, default={default(b, p, name)})"
+    return lib.prefix_of(t), f"ps.{kind}({name!r}, default={default_of(t)})"
 
 
 def _flat(fields: Mapping[str, pa.DataType]) -> list[str]:
@@ -215,14 +215,16 @@ def _flat(fields: Mapping[str, pa.DataType]) -> list[str]:
     return [name for name, t in fields.items() if types.is_flat(t)]
 
 
-def default(b: Builder, p: Point, name: str) -> str | None:
+def default_of(t: pa.DataType) -> str | None:
     """What an empty region gives, as text; None for types that have no simple value."""
-    t = p.shape.scope[name]
     if pt.is_boolean(t):
         return "True"
     if types.is_list(t):
-        return "[]"
-    return {"i": "7", "f": "0.25", "t": "60", "s": "'none'", "x": "b'\\xff'"}.get(lib.kind_of(t))
+        return "[3, 4]" if lib.kind_of(t) == "li" else "[]"
+    if types.is_array(t):
+        element = default_of(t.value_type)
+        return None if element is None else f"[{element}] * {t.list_size}"
+    return {"i": "7", "f": "0.1", "t": "60", "s": "'none'", "x": "b'\\xff'"}.get(lib.kind_of(t))
 
 
 def close(b: Builder, p: Point) -> Point | None:

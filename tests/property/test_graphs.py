@@ -25,7 +25,7 @@ from penstock.graph.tree import Tree
 INTERPRETED = 640
 PARTS = 8
 COMPILED = 64
-COUNTED = 500
+COUNTED = INTERPRETED
 A_FEW = 3
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -311,7 +310,7 @@ class RunningLoop:
 
         The row runs on copies and without what came before it, so it may go another way; then there is None.
         """
-        memory = Memory(self.memory.keys, copy.deepcopy(self.memory.states))
+        memory = Memory(self.memory.keys, {node: states.copy() for node, states in self.memory.states.items()})
         twin = RunningLoop(self.code, memory, self.signals, compile=False)
         alone = Ensemble(1, {name: column.slice(row, 1) for name, column in ensemble.columns.items()})
         alone.parents, alone.signals = ensemble.parents, ensemble.signals

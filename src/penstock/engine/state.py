@@ -17,6 +17,11 @@ class States:
         self.fresh = record.layout.new()
         self.records = self.fresh.copy()
 
+    def copy(self) -> States:
+        made = States.__new__(States)
+        made.fresh, made.records = self.fresh.copy(), self.records.copy()
+        return made
+
     def reserve(self, count: int) -> None:
         """Have records for at least `count` keys."""
         if count > len(self.records):

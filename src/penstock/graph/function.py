@@ -132,6 +132,8 @@ def bind(
     if not callable(function) or isinstance(function, type):
         raise GraphError(f"{where}: must be a function of the fields that it names; got {function!r}")
     where = f"{where}: {getattr(function, '__name__', 'function')}"
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise GraphError(f"{where}: must be an ordinary function; got an async one; at {location(function)}")
     parameters = _parameters(where, function, scope, records or {})
     taken = _snapshot(function)
     found = _facts(function, taken, parameters)
@@ -180,6 +182,8 @@ def _parameters(
             raise GraphError(
                 f"{where}: a function must name its fields; got '*{parameter.name}' at {location(function)}"
             )
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.default is parameter.empty:
+            raise GraphError(f"{where}: fields are given by position; {parameter.name!r} takes only a keyword")
         name = parameter.name
         field = resolve(name, scope)
         if name in records:
@@ -191,8 +195,8 @@ def _parameters(
                 f"{where}: every parameter must be {_allowed(scope, records)}; got {name!r}"
                 f"{types.nearest(name, [*scope, *records])}; at {location(function)}"
             )
-        elif any(p.kind is not p.KEYWORD_ONLY and p.default is p.empty for p in _after(signature, name)):
-            raise GraphError(f"{where}: the default of {name!r} cannot be used before a field; got {signature}")
+        elif any(resolve(p.name, scope) or p.name in records for p in _after(signature, name)):
+            raise GraphError(f"{where}: fields must come before {name!r}, which is none; got {signature}")
         else:
             break
     return tuple(found)

@@ -134,7 +134,11 @@ class Record:
                 raise GraphError(str(error)) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, checked(type(self), name, value))
+        held = checked(type(self), name, value)
+        if isinstance(held, np.ndarray) and name in vars(self):
+            getattr(self, name)[...] = held  # as in an array of records: who holds the array sees it change
+        else:
+            object.__setattr__(self, name, held)
 
     def row(self) -> np.ndarray:
         """This record as an array of one row."""

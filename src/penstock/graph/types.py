@@ -36,15 +36,15 @@ class ArrayType:
 
 
 def array(element: type, size: int) -> ArrayType:
-    """A fixed-size array of `int`, `float` or `bool`, for the fields of a `State` or a `Signal`.
+    """A fixed-size array of `int` or `float`, for the fields of a `State` or a `Signal`.
 
     >>> import penstock as ps
     >>> class Window(ps.State):
     ...     ring: ps.array(float, 1000)
     ...     at: int
     """
-    if element not in (int, float, bool):
-        raise GraphError(f"array: the element must be int, float or bool; got {element!r}")
+    if element not in (int, float):
+        raise GraphError(f"array: the element must be int or float (0 and 1 for a bool); got {element!r}")
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise GraphError(f"array: the size must be a whole number of at least 1; got {size!r}")
     return ArrayType(element, size)

@@ -34,7 +34,10 @@ class Vector(np.ndarray):
         return array.item() if array.ndim == 0 else array.view(Vector)
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self.tolist())
+        return (self[at] for at in range(len(self)))
+
+    def fill(self, value: Any) -> None:
+        self[:] = value
 
 
 def vector(data: Any, dtype: np.dtype) -> Vector:

@@ -26,7 +26,12 @@ from numba.extending import intrinsic, overload
 
 def _exact(*operands: Any) -> bool:
     """Whether the operands are integers that must behave like Python's."""
-    return all(isinstance(t, types.Integer) and t != types.uint64 for t in operands)
+    return all(isinstance(t, types.Integer) and types.unliteral(t) != types.uint64 for t in operands)
+
+
+def _refusal(text: str) -> errors.TypingError:
+    """The reason why a function is not compiled, marked so that it is found in Numba's long message."""
+    return errors.TypingError(f"penstock: {text}.")
 
 
 def _with_overflow(instruction: str) -> Any:
@@ -139,6 +144,8 @@ def _checked_binary(original: Any, exact: Callable[[Any, Any], Any]) -> Callable
     @overload(stub)  # type: ignore[untyped-decorator]
     @_bare
     def choose(a: Any, b: Any) -> Any:
+        if isinstance(a, types.Integer) and isinstance(b, types.Integer) and _exact(a) != _exact(b):
+            raise _refusal("it mixes signed and unsigned 64-bit integers; make both np.uint64")
         return _bare(exact) if _exact(a, b) else lambda a, b: original(a, b)
 
     return stub
@@ -148,14 +155,73 @@ _BINARY = {op: _checked_binary(op, exact) for op, exact in _EXACT.items()}
 _BINARY |= {op: _checked_binary(op, _EXACT[plain]) for op, plain in _IN_PLACE.items()}
 
 
-def _negative(a: Any) -> Any:
-    return -a
+def _checked_comparison(original: Any) -> Callable[[Any, Any], Any]:
+    """A comparison that is exact between integers and floats, and that refuses texts, which are arrays here."""
+    flipped = _FLIPPED[original]
+
+    def stub(a: Any, b: Any) -> Any:
+        return original(a, b)
+
+    @overload(stub)  # type: ignore[untyped-decorator]
+    @_bare
+    def choose(a: Any, b: Any) -> Any:
+        texts = [isinstance(t, (types.UnicodeType, types.StringLiteral, types.Bytes, types.CharSeq)) for t in (a, b)]
+        if any(texts) and not all(texts):
+            raise _refusal("it compares with a text, and compiled code sees texts as arrays of bytes")
+        if _exact(a) and isinstance(b, types.Float):
+            return lambda a, b: original(_against(a, b), 0)
+        if isinstance(a, types.Float) and _exact(b):
+            return lambda a, b: flipped(_against(b, a), 0)
+        return lambda a, b: original(a, b)
+
+    return stub
 
 
-@overload(_negative)  # type: ignore[untyped-decorator]
-@_bare
-def _choose_negative(a: Any) -> Any:
-    return (lambda a: _sub(0, a)) if _exact(a) else lambda a: -a
+def _sign(a: Any, x: Any) -> Any:
+    """The sign of an integer minus a float, exactly: NaN where the float is NaN."""
+    if -9007199254740992 <= a <= 9007199254740992 or x != x:
+        return np.float64(a) - x if x - x == 0.0 else -x
+    if x >= 9223372036854775808.0:
+        return -1.0
+    if x < -9223372036854775808.0:
+        return 1.0
+    whole = np.int64(np.floor(x))
+    if a != whole:
+        return 1.0 if a > whole else -1.0
+    return 0.0 if x == np.floor(x) else -1.0
+
+
+_against = numba.njit(_bare(_sign))
+_FLIPPED: dict[Any, Any] = {
+    operator.eq: operator.eq,
+    operator.ne: operator.ne,
+    operator.lt: operator.gt,
+    operator.le: operator.ge,
+    operator.gt: operator.lt,
+    operator.ge: operator.le,
+    operator.contains: operator.contains,
+}
+_BINARY |= {op: _checked_comparison(op) for op in _FLIPPED}
+
+
+def _checked_unary(original: Any, exact: Callable[[Any], Any], truth: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def stub(a: Any) -> Any:
+        return original(a)
+
+    @overload(stub)  # type: ignore[untyped-decorator]
+    @_bare
+    def choose(a: Any) -> Any:
+        if isinstance(a, types.Boolean):
+            return truth
+        return exact if _exact(a) else lambda a: original(a)
+
+    return stub
+
+
+_UNARY = {
+    operator.neg: _checked_unary(operator.neg, lambda a: _sub(0, a), lambda a: -np.int64(a)),
+    operator.invert: _checked_unary(operator.invert, lambda a: ~_as_int64(a), lambda a: ~np.int64(a)),
+}
 
 
 def _cut(whole: Any) -> Any:
@@ -198,7 +264,7 @@ def _choose_round(x: Any, digits: Any = None) -> Any:
         return lambda x, digits=None: _cut_compiled(np.rint(x))
     if whole and _exact(x):
         return lambda x, digits=None: _as_int64(x)
-    return lambda x, digits=None: round(x, digits)
+    raise _refusal("round(x, digits) rounds decimals as Python does only where it is interpreted")
 
 
 def _choose_abs(x: Any) -> Any:
@@ -278,8 +344,8 @@ class _CheckIntegers(FunctionPass):  # type: ignore[misc]
                 static_lhs=ir.UNDEFINED,
                 static_rhs=ir.UNDEFINED,
             )
-        if value.op == "unary" and value.fn is operator.neg:
-            return ir.Expr(op="unary", loc=value.loc, fn=_negative, value=value.value)
+        if value.op == "unary" and value.fn in _UNARY:
+            return ir.Expr(op="unary", loc=value.loc, fn=_UNARY[value.fn], value=value.value)
         if value.op == "call":
             callee = function._definitions.get(value.func.name, [None])[0]
             if isinstance(callee, (ir.Global, ir.FreeVar)) and callee.value is builtins.int:
@@ -319,7 +385,7 @@ class _CheckStores(AnalysisPass):  # type: ignore[misc]
         value = getattr(value, "dtype", value)
         cut = isinstance(held, types.Integer) and isinstance(value, types.Float)
         if cut or (isinstance(held, types.Boolean) and not isinstance(value, types.Boolean)):
-            raise errors.TypingError(f"{name} holds {held}, and would cut the {value} stored in it", statement.loc)
+            raise _refusal(f"{name} holds {held}, and would cut the {value} stored in it")
 
 
 class CheckedCompiler(compiler.CompilerBase):  # type: ignore[misc]

@@ -62,6 +62,7 @@ class Snapshot:
     identity: str | None
     plain: python_types.FunctionType
     compiled: Any
+    reason: str | None = None
 
 
 _snapshots: weakref.WeakKeyDictionary[Any, dict[str, Snapshot]] = weakref.WeakKeyDictionary()
@@ -79,7 +80,21 @@ def snapshot(function: Any) -> Snapshot:
     return known[identity]
 
 
+_being_taken: list[python_types.FunctionType] = []
+
+
 def _taken(function: python_types.FunctionType, identity: str | None) -> Snapshot:
+    """A new snapshot. One with a reason has no compiled form, and then no frozen plain one either."""
+    _being_taken.append(function)
+    try:
+        return _frozen(function, identity)
+    except NotCompiled as error:
+        return Snapshot(identity, function, None, str(error))
+    finally:
+        _being_taken.pop()
+
+
+def _frozen(function: python_types.FunctionType, identity: str | None) -> Snapshot:
     plain = _copied(function, lambda value: value, function.__module__ or __name__)
     # Code from the cache asks for the module of each function in it, so that must be one which every process has.
     rebound = _copied(function, _lifted, __name__)
@@ -92,8 +107,14 @@ def _taken(function: python_types.FunctionType, identity: str | None) -> Snapsho
 
 def _lifted(value: Any) -> Any:
     """A captured value as compiled code can use it: plain functions are compiled too."""
-    plain = isinstance(value, python_types.FunctionType) and not is_library(value)
-    return snapshot(value).compiled if plain else value
+    if not isinstance(value, python_types.FunctionType) or is_library(value):
+        return value
+    if value in _being_taken:
+        raise NotCompiled("functions that call each other, or themselves through a closure, are not compiled")
+    taken = snapshot(value)
+    if taken.reason is not None:
+        raise NotCompiled(taken.reason)
+    return taken.compiled
 
 
 def _copied(function: python_types.FunctionType, lift: Callable[[Any], Any], module: str) -> python_types.FunctionType:
@@ -106,7 +127,10 @@ def _copied(function: python_types.FunctionType, lift: Callable[[Any], Any], mod
     scope |= {"__builtins__": function.__globals__.get("__builtins__", __builtins__), "__name__": module}
     closure = None
     if function.__closure__:
-        closure = tuple(python_types.CellType(lift(cell.cell_contents)) for cell in function.__closure__)
+        try:
+            closure = tuple(python_types.CellType(lift(cell.cell_contents)) for cell in function.__closure__)
+        except ValueError:
+            raise NotCompiled("it captures a variable that has no value yet") from None
     made = python_types.FunctionType(function.__code__, scope, function.__name__, function.__defaults__, closure)
     made.__kwdefaults__ = function.__kwdefaults__
     return made
@@ -114,6 +138,8 @@ def _copied(function: python_types.FunctionType, lift: Callable[[Any], Any], mod
 
 def facts(taken: Snapshot, views: tuple[View, ...]) -> Facts:
     """Compile the function for these views, or read from the cache what an earlier process learned by that."""
+    if taken.reason is not None:
+        return Facts(reason=taken.reason)
     if taken.identity is None:
         return _learn(taken, views)
     identity = fingerprint(taken.identity, [(view.dtype, view.array) for view in views], _versions())
@@ -186,7 +212,9 @@ def _may_raise(result: Any) -> bool:
 
 
 def _short_reason(text: str) -> str:
-    """The telling lines of Numba's long message."""
+    """The telling lines of Numba's long message, or our own reason in it."""
+    if ours := re.search(r"penstock: (.*?)\.\n", f"{text}\n"):
+        return ours[1]
     noise = (
         "During:",
         "Failed in",
@@ -231,7 +259,7 @@ def _versions() -> str:
 
 
 def _write_once(path: Path, text: str) -> bool:
-    """Write a file whole or not at all, and over one that is there only where that is damaged; False if it cannot be."""
+    """Write a file whole or not at all, and over another only where that is damaged; False if it cannot be."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as draft:
@@ -281,7 +309,8 @@ def _load(source: str, scope: dict[str, Any], name: str) -> Callable[..., Any]:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     module.__dict__.update(scope)
     spec.loader.exec_module(module)
-    return _forgiving(numba.njit(module.kernel, nogil=True, cache=True))
+    loaded: Callable[..., Any] = _forgiving(numba.njit(module.kernel, nogil=True, cache=True))
+    return loaded
 
 
 def _forgiving(dispatcher: Any) -> Any:

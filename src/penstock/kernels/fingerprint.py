@@ -5,6 +5,7 @@ Numba does not notice that a callee or a captured value changed, so whatever is 
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import types
 from typing import Any
@@ -55,7 +56,7 @@ def _add(digest: Any, thing: Any, seen: set[int]) -> None:
     elif isinstance(thing, types.CodeType):
         _add_code(digest, thing, seen)
     elif isinstance(thing, (tuple, list)):
-        digest.update(str(len(thing)).encode())
+        digest.update(f"{len(thing)}{getattr(thing, '_fields', '')}".encode())
         for element in thing:
             _add(digest, element, seen)
     elif isinstance(thing, np.ndarray) and not thing.dtype.hasobject:
@@ -69,9 +70,31 @@ def _add(digest: Any, thing: Any, seen: set[int]) -> None:
             digest.update(text.encode())
     elif isinstance(thing, (type, types.BuiltinFunctionType, types.ModuleType, np.ufunc)):
         digest.update(f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', thing.__name__)}".encode())
+        if isinstance(thing, type):
+            _add_class(digest, thing, seen)
     else:
         raise Unknown(repr(thing))
     digest.update(b";")
+
+
+def _add_class(digest: Any, cls: type, seen: set[int]) -> None:
+    """A class that is not a library's has an identity where its members are known."""
+    if issubclass(cls, enum.Enum):
+        _add(digest, [(member.name, member.value) for member in cls], seen)
+    elif hasattr(cls, "_fields"):
+        digest.update(repr(cls._fields).encode())
+    elif cls.__module__ != "builtins" and not is_library(cls):
+        raise Unknown(repr(cls))
+
+
+def _add_module(digest: Any, module: types.ModuleType, used: set[str], seen: set[int]) -> None:
+    """What a function may reach through a module of the user's: Numba takes its constants as they are."""
+    for attribute in sorted(used & set(vars(module))):
+        value = getattr(module, attribute)
+        digest.update(attribute.encode())
+        _add(digest, value, seen)
+        if isinstance(value, types.ModuleType) and not is_library(value) and id(value) not in seen:
+            _add_module(digest, value, used, seen | {id(value)})
 
 
 def _add_code(digest: Any, code: types.CodeType, seen: set[int]) -> None:
@@ -95,6 +118,4 @@ def _add_function(digest: Any, function: types.FunctionType, seen: set[int]) -> 
             digest.update(name.encode())
             _add(digest, value, seen)
             if isinstance(value, types.ModuleType) and not is_library(value):
-                for attribute in sorted(used):
-                    if hasattr(value, attribute):
-                        _add(digest, getattr(value, attribute), seen)
+                _add_module(digest, value, used, seen | {id(value)})
