@@ -80,7 +80,7 @@ def fails(error: type[Exception], pattern: str, *streams: ps.Stream, control: tu
         (lambda: ITEMS.map_columns(lambda v: v, to={}), r"takes a function and the fields it sets"),
         (lambda: ITEMS.map(x=ps.returns(int, lambda v: v * 0.5)), r"declared as int64 but gives double"),
         (lambda: ps.from_items([]), r"there must be an item to read the fields from, or schema="),
-        (lambda: ps.from_items([{"a": 1}, 2]), r"every item must be a dict; item 1 is 2"),
+        (lambda: ps.from_items([{"a": 1}, 2]), r"every item must be a dict with names for keys; item 1 is 2"),
         (lambda: ps.from_items([{"a": 1}, {"a": "x"}]), r"the values of 'a' must have one type"),
         (lambda: ps.from_items([{"a": None}]), r"the type of 'a' cannot be read from nulls alone; give schema="),
         (lambda: ps.from_arrow(3), r"must be an Arrow table, record batch or dataset; got int"),

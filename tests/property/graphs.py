@@ -70,7 +70,7 @@ class Case:
 
 def build(choose: Choose, seed: int | None = None) -> Case:
     """A case from choices."""
-    fault = choose.choice([*FAULTS, *SELDOM, *SELDOM]) if choose.boolean(12) else None
+    fault = choose.choice([*FAULTS, *SELDOM]) if choose.boolean(15) else None
     nulls = fault == "null" or (fault is None and choose.boolean(14))
     items = choose_items(choose, nulls=nulls, huge=fault == "sum", needed=NEEDS.get(fault or "", ()))
     builder = Builder(choose, fault, may_sum=fault != "sum")

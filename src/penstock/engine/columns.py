@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from penstock.graph import types
@@ -79,33 +78,3 @@ def lists_to_arrow(offsets: np.ndarray, elements: Any, t: pa.DataType) -> pa.Arr
     if not isinstance(elements, pa.Array):
         elements = scalars_to_arrow(elements, t.value_type)
     return pa.LargeListArray.from_arrays(pa.Array.from_buffers(pa.int64(), len(offsets), [None, held]), elements)
-
-
-# Nulls
-
-
-def null_rows(array: pa.Array) -> np.ndarray | None:
-    """Which rows are null or hold a null at any depth; None where none does."""
-    found = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
-    if types.is_list(array.type) or types.is_array(array.type):
-        inner = null_rows(array.flatten())
-        if inner is not None:
-            lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
-            rows = np.zeros(len(array), bool)
-            rows[np.repeat(np.arange(len(array)), lengths)[inner]] = True
-            found = rows if found is None else found | rows
-    return found
-
-
-def beyond_int64(array: pa.Array) -> int | None:
-    """The first row whose unsigned value, or an element of it, does not fit a signed 64-bit integer."""
-    t = array.type
-    if pt.is_uint64(t):
-        (rows,) = np.nonzero(array.to_numpy(zero_copy_only=False) > np.uint64(types.INT64_MAX))
-        return int(rows[0]) if len(rows) else None
-    if types.is_list(t) or types.is_array(t):
-        inner = beyond_int64(array.flatten())
-        if inner is not None:
-            ends = np.cumsum(pc.list_value_length(array).to_numpy(zero_copy_only=False))
-            return int(np.searchsorted(ends, inner, side="right"))
-    return None

@@ -70,7 +70,7 @@ def place_signals(ensemble: Ensemble, placed: Sequence[tuple[int, Signal]], type
         number = list(types).index(type(signal))
         kinds.append(SIGNAL + number)
         references.append(len(rows[number]))
-        rows[number].append(signal.row())
+        rows[number].append(signal.as_row())
     ensemble.kinds = np.array(kinds, np.int64)
     ensemble.references = np.array(references, np.int64)
     ensemble.places = np.array([place for place, _ in placed], np.int64)

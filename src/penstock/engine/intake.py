@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.engine.columns import beyond_int64, null_rows
 from penstock.engine.ensemble import Ensemble, place_signals
 from penstock.errors import DataError
 from penstock.graph import nodes as n
 from penstock.graph import types
+from penstock.graph.arrow import beyond_int64, null_rows
 from penstock.graph.record import Signal
 from penstock.graph.source import fill_plain, from_plain, null_error, to_plain
 from penstock.graph.tree import At

@@ -69,7 +69,7 @@ class RunningLoop:
         self.room = {buffer.name: ROOM for buffer in code.buffers}
         self.integers, self.floats = np.zeros(len(code.integers), np.int64), np.zeros(len(code.floats))
         self.records = {name: (record.layout.new(), record.layout.new()) for name, record in code.records.items()}
-        self.emitted = {name: signal.row() for name, signal in code.emitted.items()}
+        self.emitted = {name: signal.as_row() for name, signal in code.emitted.items()}
         self.heaps = Heaps(code)
         self.arrays: dict[str, np.ndarray] = {}
         self.where = np.zeros(2, np.int64)

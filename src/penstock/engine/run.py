@@ -114,6 +114,9 @@ def _with_columns(node: n.MapColumns, ensemble: Ensemble) -> Ensemble:
         else:
             depth = next(d for d, region in enumerate(node.given.regions) if name in region.fields)
             columns.append(ensemble.parents[depth][name].take(pa.array(ensemble.parent_rows(depth))))
-    made = call_on_columns(node, columns, ensemble.count)
-    check_row_by_row(node, columns, made, ensemble.count)
+    if ensemble.count == 0:  # no rows, no call: a function may not be made for it
+        made = {name: pa.array([], t) for name, t in node.types.items()}
+    else:
+        made = call_on_columns(node, columns, ensemble.count)
+        check_row_by_row(node, columns, made, ensemble.count)
     return Ensemble(**{**vars(ensemble), "columns": ensemble.columns | made})

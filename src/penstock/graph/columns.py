@@ -8,8 +8,10 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import DataError, FunctionError
+from penstock.graph.arrow import beyond_int64, null_rows
 from penstock.graph.function import location
 from penstock.graph.nodes import MapColumns
+from penstock.graph.source import to_plain
 
 
 def call_on_columns(node: MapColumns, columns: Sequence[pa.Array], rows: int) -> dict[str, pa.Array]:
@@ -38,8 +40,10 @@ def _checked(node: MapColumns, name: str, column: Any, rows: int) -> pa.Array:
         raise DataError(f"{node.label}: the column {name!r} must be {wanted}; {error}") from None
     if len(made) != rows:
         raise DataError(f"{node.label}: the column {name!r} must have a value for each of {rows} rows; got {len(made)}")
-    if made.null_count:
-        raise DataError(f"{node.label}: the column {name!r} may hold no null; got {made.null_count} in {rows} rows")
+    if null_rows(made) is not None:
+        raise DataError(f"{node.label}: the column {name!r} may hold no null; got one in {rows} rows")
+    if beyond_int64(made) is not None:
+        raise DataError(f"{node.label}: the column {name!r} must hold integers that fit 64 bits with a sign")
     return made
 
 
@@ -52,9 +56,16 @@ def check_row_by_row(node: MapColumns, columns: Sequence[pa.Array], made: Mappin
         return
     alone = call_on_columns(node, [column.slice(rows - 1, 1) for column in columns], 1)
     for name, column in alone.items():
-        among, single = made[name][rows - 1].as_py(), column[0].as_py()
-        if among != single and not (among != among and single != single):
+        (among,), (single,) = to_plain(made[name].slice(rows - 1)), to_plain(column)
+        if not _alike(among, single):
             raise DataError(
                 f"{node.label}: a row of {name!r} may depend on that row alone; the last of {rows} rows gives "
                 f"{among!r} among the others and {single!r} by itself; use a state or a region instead"
             )
+
+
+def _alike(a: Any, b: Any) -> bool:
+    """Whether two plain values are the same, NaN being the same as NaN."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(_alike(x, y) for x, y in zip(a, b, strict=True))
+    return bool(a == b or (a != a and b != b))

@@ -18,6 +18,7 @@ from penstock.errors import GraphError, quoted
 from penstock.graph.types import ArrayType
 from penstock.graph.values import Vector, accept, declared_scalar
 
+_RESERVED = ("layout", "as_row", "as_tuple", "begin", "run", "end")
 _DTYPES = {int: "i8", float: "f8", bool: "?"}
 
 
@@ -51,6 +52,8 @@ def layout_of(cls: type, scope: dict[str, Any]) -> Layout:
     for name, annotation in annotations.items():
         if getattr(annotation, "__origin__", None) is ClassVar or annotation is ClassVar:
             continue
+        if name in _RESERVED:
+            raise GraphError(f"{cls.__name__}.{name}: a field may not have this name; got one of {quoted(_RESERVED)}")
         fields.append(_field(cls, name, annotation))
         initial[name] = _initial(cls, name, annotation)
     dtype = np.dtype(fields, align=True) if fields else np.dtype([("_empty", "?")])
@@ -77,7 +80,7 @@ def _initial(cls: type, name: str, annotation: Any) -> Any:
     if isinstance(annotation, ArrayType):
         made = np.zeros(annotation.size, _DTYPES[annotation.element])
         if default is not None:
-            made[...] = default
+            made[...] = _elements(cls, name, default, made)
         return made
     if default is None:
         return annotation()
@@ -103,10 +106,20 @@ def checked(cls: type[Record], name: str, value: Any) -> Any:
     if initial is None:
         raise AttributeError(f"{cls.__name__} has the fields {quoted(cls.layout.initial)}; got {name!r}")
     if isinstance(initial, np.ndarray):
-        if initial.dtype.kind == "i" and np.asarray(value).dtype.kind == "f":
-            raise TypeError(f"{cls.__name__}.{name} must hold integers; got floats")
-        return np.array(np.broadcast_to(value, initial.shape), initial.dtype).view(Vector)
+        return _elements(cls, name, value, initial).view(Vector)
     return _checked(cls, name, type(initial), value)
+
+
+def _elements(cls: type, name: str, value: Any, held: np.ndarray) -> np.ndarray:
+    """What an array field takes: as many numbers as it holds, or one for all, and no float for an integer."""
+    try:
+        given = np.asarray(value)
+        if given.dtype.kind not in ("iub" if held.dtype.kind == "i" else "iubf"):
+            raise ValueError
+        return np.array(np.broadcast_to(given, held.shape), held.dtype)
+    except (ValueError, TypeError):
+        kind = "int" if held.dtype.kind == "i" else "float"
+        raise GraphError(f"{cls.__name__}.{name} must be {len(held)} of {kind}; got {value!r}") from None
 
 
 class Record:
@@ -140,27 +153,27 @@ class Record:
         else:
             object.__setattr__(self, name, held)
 
-    def row(self) -> np.ndarray:
+    def as_row(self) -> np.ndarray:
         """This record as an array of one row."""
         made = self.layout.new()
         for name in self.layout.initial:
             made[name] = getattr(self, name)
         return made
 
-    def values(self) -> tuple[Any, ...]:
+    def as_tuple(self) -> tuple[Any, ...]:
         """The fields' values, for comparison and display."""
         found = (getattr(self, name) for name in self.layout.initial)
         return tuple(tuple(value.tolist()) if isinstance(value, np.ndarray) else value for value in found)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in zip(self.layout.initial, self.values(), strict=True))
+        shown = ", ".join(f"{name}={value!r}" for name, value in zip(self.layout.initial, self.as_tuple(), strict=True))
         return f"{type(self).__name__}({shown})"
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.values() == other.values()
+        return type(self) is type(other) and self.as_tuple() == other.as_tuple()
 
     def __hash__(self) -> int:
-        return hash((type(self), self.values()))
+        return hash((type(self), self.as_tuple()))
 
 
 class State(Record):

@@ -233,7 +233,7 @@ class Interpreter:
         self.send(node, own, parents)
         scope = _merged(own, parents)
         if self.call(node.when, scope)[0]:
-            constant = dict(zip(node.signal.layout.initial, node.first.values(), strict=True))
+            constant = dict(zip(node.signal.layout.initial, node.first.as_tuple(), strict=True))
             computed = {name: self.call(value, scope)[0] for name, value in node.values.items()}
             signal = node.signal(**constant | computed)
             for child in self.tree.children[node]:

@@ -43,6 +43,11 @@ class Items:
 def from_batches(name: str, schema: pa.Schema, read: Callable[[], Iterator[pa.RecordBatch]]) -> Items:
     empty = flatten(pa.RecordBatch.from_arrays([pa.array([], t) for t in schema.types], schema=schema))
     fields: dict[str, pa.DataType] = {}
+    for field in schema:
+        if field.name.startswith("#") or not field.name:
+            raise GraphError(f"{name}: a field's name may not be empty nor begin with '#'; got {field.name!r}")
+        if pt.is_struct(field.type) and field.type.num_fields == 0:
+            raise GraphError(f"{name}: a struct must have fields; {field.name!r} has none; leave it out")
     for field in empty.schema:
         if field.name in fields:
             raise GraphError(f"{name}: fields must have different names; got {field.name!r} twice")
@@ -70,8 +75,8 @@ def from_table(name: str, data: Any) -> Items:
 def table_of_dicts(name: str, items: Sequence[Mapping[str, Any]], schema: Any) -> pa.Table:
     """A table of a list of dicts: every key is a field, and a missing one is a null."""
     for at, item in enumerate(items):
-        if not isinstance(item, Mapping):
-            raise GraphError(f"{name}: every item must be a dict; item {at} is {item!r}")
+        if not isinstance(item, Mapping) or not all(isinstance(key, str) for key in item):
+            raise GraphError(f"{name}: every item must be a dict with names for keys; item {at} is {item!r}")
     wanted = as_schema(name, schema) if schema is not None else None
     names = dict.fromkeys(key for item in items for key in item) if wanted is None else dict.fromkeys(wanted.names)
     if not names:
@@ -90,11 +95,19 @@ def table_of_dicts(name: str, items: Sequence[Mapping[str, Any]], schema: Any) -
 def _column(name: str, key: str, values: Any, wanted: pa.DataType | None) -> pa.Array:
     try:
         made = pa.array(values, wanted)
+        if wanted is not None and types.is_integer(_innermost(wanted)):
+            found = pa.array(values)
+            if types.is_float(_innermost(found.type)):
+                made = found.cast(wanted)  # checked: the conversion above would cut a float silently
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
         raise GraphError(f"{name}: the values of {key!r} must have one type; {error}") from None
     if pt.is_null(made.type):
         raise GraphError(f"{name}: the type of {key!r} cannot be read from nulls alone; give schema=")
     return made
+
+
+def _innermost(t: pa.DataType) -> pa.DataType:
+    return _innermost(t.value_type) if types.is_list(t) or types.is_array(t) else t
 
 
 def as_schema(name: str, schema: Any) -> pa.Schema:
@@ -111,7 +124,7 @@ def table_of_arrays(name: str, arrays: Any) -> pa.Table:
         arrays = {field: arrays[field] for field in arrays.dtype.names}
     if not isinstance(arrays, Mapping) or not arrays:
         raise GraphError(f"{name}: must be a dict of NumPy arrays, or a structured array; got {type(arrays).__name__}")
-    columns = {str(key): _array(name, str(key), np.asarray(value)) for key, value in arrays.items()}
+    columns = {str(key): _array(name, str(key), np.asanyarray(value)) for key, value in arrays.items()}
     lengths = {key: len(column) for key, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise GraphError(f"{name}: the arrays must have one length; got {lengths}")
@@ -119,6 +132,10 @@ def table_of_arrays(name: str, arrays: Any) -> pa.Table:
 
 
 def _array(name: str, key: str, values: np.ndarray) -> pa.Array:
+    if isinstance(values, np.ma.MaskedArray):
+        if values.ndim != 1:
+            raise GraphError(f"{name}: {key!r} is masked, and then it must have one dimension; got {values.ndim}")
+        return pa.array(values.data, mask=np.ma.getmaskarray(values))
     if values.ndim == 2 and values.shape[1] > 0:
         flat = _column(name, key, np.ascontiguousarray(values).reshape(-1), None)
         return pa.FixedSizeListArray.from_arrays(flat, values.shape[1])

@@ -6,7 +6,7 @@ Every method makes one node and gives a new stream; the node checks itself. Noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -380,12 +380,16 @@ def from_items(items: Sequence[Mapping[str, Any]], *, schema: Any = None, name: 
     >>> ps.from_items([], schema={"v": float}).collect().num_rows
     0
     """
+    if not isinstance(items, Iterable) or isinstance(items, (str, bytes, Mapping)):
+        raise GraphError(f"source {name!r}: must be a list of dicts; got {type(items).__name__}")
     table = table_of_dicts(f"source {name!r}", list(items), schema)
     return Stream(nodes.Source(from_table(f"source {name!r}", table), name))
 
 
 def from_numpy(arrays: Any, *, name: str = "numpy") -> Stream:
     """A stream of NumPy arrays: a dict of them, or a structured array. A two-dimensional array is a field of arrays.
+
+    The arrays are not copied, so they must not change while the stream is in use. What is masked is null.
 
     >>> import numpy as np
     >>> import penstock as ps

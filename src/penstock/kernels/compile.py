@@ -215,17 +215,10 @@ def _short_reason(text: str) -> str:
     """The telling lines of Numba's long message, or our own reason in it."""
     if ours := re.search(r"penstock: (.*?)\.\n", f"{text}\n"):
         return ours[1]
-    noise = (
-        "During:",
-        "Failed in",
-        "File ",
-        "This is not usually",
-        "For more",
-        "There are",
-        "Enable logging",
-        "In definition",
-    )
-    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()]
+    noise = ("During:", "Failed in", "This is not usually", "For more", "There are", "Enable logging", "In definition")
+    # After the place, Numba quotes source, and for a lambda not even the right line.
+    told = re.split(r'\n\s*File "', re.sub(r"\x1b\[[0-9;]*m", "", text))[0]
+    lines = [line.strip() for line in told.splitlines()]
     telling = [line for line in lines if line and not line.startswith(noise) and not set(line) <= set("-^<>. =")]
     return "; ".join(telling[:2])[:300] or "Numba gave no reason"
 
