@@ -10,12 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.ensemble import Ensemble, place_signals
-from penstock.errors import DataError
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.arrow import beyond_int64, null_rows
 from penstock.graph.record import Signal
-from penstock.graph.source import fill_plain, from_plain, null_error, to_plain
+from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
 from penstock.graph.tree import At
 
 
@@ -126,7 +125,4 @@ def _refuse(source: n.Source, ensemble: Ensemble, needed: Collection[str]) -> No
     for name, column in columns.items():
         beyond = beyond_int64(column)
         if beyond is not None:
-            raise DataError(
-                f"{source.label}: an integer must fit 64 bits with a sign; {name!r} does not in item "
-                f"{ensemble.index_at(beyond)}; convert the column to float64 or to a string before"
-            )
+            raise beyond_error(source.label, name, ensemble.index_at(beyond))

@@ -32,7 +32,7 @@ class Run:
         compile: bool = True,
         batch_items: int | None = None,
     ) -> None:
-        if batch_items is not None and (not isinstance(batch_items, int) or batch_items < 1):
+        if batch_items is not None and (not isinstance(batch_items, int) or not 1 <= batch_items < 2**63):
             raise GraphError(f"run: batch_items must be a whole number of at least 1; got {batch_items!r}")
         self.tree = Tree(leaves)
         self.control = check_signals(self.tree, control)

@@ -24,7 +24,7 @@ from penstock.graph.faults import empty_region, function_error, nan_key, sum_ove
 from penstock.graph.function import Function
 from penstock.graph.needs import needs
 from penstock.graph.record import Record, Signal
-from penstock.graph.source import fill_plain, from_plain, null_error, to_plain
+from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
 from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
 from penstock.graph.types import INT64_MAX, INT64_MIN
 from penstock.graph.values import accept
@@ -149,6 +149,9 @@ class Interpreter:
         for name, value in own.items():
             if name in needed and _has_null(value):
                 raise null_error(self.tree.source.label, name, self.index, value is not None)
+        for name, value in own.items():
+            if name in needed and _is_beyond(value):
+                raise beyond_error(self.tree.source.label, name, self.index)
 
     def _drop_nulls(self, node: n.DropNulls, own: Own, parents: Parents) -> None:
         if not any(_has_null(own[name]) for name in node.names):
@@ -418,6 +421,12 @@ def _innermost(node: n.Step) -> n.Region | None:
 
 def _has_null(value: Any) -> bool:
     return value is None or (isinstance(value, list) and any(_has_null(element) for element in value))
+
+
+def _is_beyond(value: Any) -> bool:
+    if isinstance(value, list):
+        return any(_is_beyond(element) for element in value)
+    return isinstance(value, int) and value > INT64_MAX
 
 
 def _elements(value: Any) -> list[Any]:

@@ -69,7 +69,9 @@ def from_table(name: str, data: Any) -> Items:
         raise GraphError(f"{name}: a RecordBatchReader can be read only once; give a table, or a dataset")
     if not hasattr(data, "to_batches") or not isinstance(getattr(data, "schema", None), pa.Schema):
         raise GraphError(f"{name}: must be an Arrow table, record batch or dataset; got {type(data).__name__}")
-    return from_batches(name, data.schema, lambda: iter(data.to_batches()))
+    # A dataset reads ahead by itself; a little is enough, and more is only memory.
+    ahead = {"batch_readahead": 2, "fragment_readahead": 1} if hasattr(data, "get_fragments") else {}
+    return from_batches(name, data.schema, lambda: iter(data.to_batches(**ahead)))
 
 
 def table_of_dicts(name: str, items: Sequence[Mapping[str, Any]], schema: Any) -> pa.Table:
@@ -214,6 +216,14 @@ def fill_plain(value: Any, given: Any, t: pa.DataType) -> Any:
             value = [None] * (t.list_size if types.is_array(t) else 0)
         return [fill_plain(element, given, t.value_type) for element in value]
     return to_plain(pa.array([given], t))[0] if value is None else value
+
+
+def beyond_error(source: str, name: str, at: int) -> DataError:
+    """What is said of the first unsigned integer that no signed one holds."""
+    return DataError(
+        f"{source}: an integer must fit 64 bits with a sign; {name!r} does not in item {at}; convert the column to float64 "
+        f"or to a string before"
+    )
 
 
 def null_error(source: str, name: str, at: int, element: bool) -> DataError:

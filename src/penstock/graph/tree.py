@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import SupportsIndex
 
 from penstock.errors import ControlError, GraphError, quoted
 from penstock.graph.nodes import Emit, GraphNode, Source, Stateful
@@ -33,11 +35,11 @@ def at(index: int, signal: Signal) -> At:
     >>> over.collect(control=[ps.at(2, Threshold(0.5))]).to_pydict()
     {'v': [3.0, 1.0, 3.0]}
     """
-    if not isinstance(index, int) or isinstance(index, bool) or index < 0:
+    if not isinstance(index, SupportsIndex) or isinstance(index, bool) or operator.index(index) < 0:
         raise GraphError(f"at: the index must be a whole number of at least 0; got {index!r}")
     if not isinstance(signal, Signal):
         raise GraphError(f"at: must place an instance of a class derived from ps.Signal; got {signal!r}")
-    return At(index, signal)
+    return At(operator.index(index), signal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ def handled(nodes: Iterable[GraphNode]) -> set[type[Signal]]:
 def check_signals(tree: Tree, control: Sequence[At]) -> tuple[At, ...]:
     """The signals from outside in the order of their places, after checking that every signal finds a handler."""
     known = handled(tree.nodes)
+    if not isinstance(control, Sequence):
+        raise GraphError(f"control: must be a list of signals placed by ps.at(index, signal); got {control!r}")
     for given in control:
         if not isinstance(given, At):
             raise GraphError(f"control: must hold signals placed by ps.at(index, signal); got {given!r}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -52,12 +51,12 @@ class Shape:
         merged: dict[str, pa.DataType] = {}
         for region in self.regions:
             merged |= region.fields
-        return MappingProxyType(merged)
+        return merged
 
     @cached_property
     def scope(self) -> Fields:
         """Every field that a function may name here."""
-        return MappingProxyType({**self.parents, **self.fields})
+        return {**self.parents, **self.fields}
 
     @property
     def depth(self) -> int:
@@ -135,7 +134,7 @@ class Source(GraphNode):
         return f"source {self.name!r}"
 
     def _shape(self) -> Shape:
-        return Shape(MappingProxyType(dict(self.items.fields)))
+        return Shape(dict(self.items.fields))
 
 
 @dataclass(frozen=True, eq=False)

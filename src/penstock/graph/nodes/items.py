@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -107,7 +106,7 @@ class Map(Stateful):
         fields = dict(self.given.fields)
         for names, function in self.outputs:
             fields |= dict(zip(names, function.returns, strict=True))
-        return replace(self.given, fields=MappingProxyType(fields))
+        return replace(self.given, fields=fields)
 
     @property
     def functions(self) -> tuple[Function, ...]:
@@ -177,7 +176,7 @@ class FlatMap(Stateful):
         fields = {name: self._must_have(name, self.given.fields) for name in self.keep}
         self._new_fields((*self.keep, *names_of(self.to)), self.given.parents)
         fields |= dict(zip(names_of(self.to), self.function.returns, strict=True))
-        return replace(self.given, fields=MappingProxyType(fields))
+        return replace(self.given, fields=fields)
 
     @property
     def functions(self) -> tuple[Function, ...]:
@@ -228,7 +227,7 @@ class MapColumns(Step):
             )
         self._new_fields(self.to, self.given.parents)
         _ = self.names
-        return replace(self.given, fields=MappingProxyType({**self.given.fields, **self.types}))
+        return replace(self.given, fields={**self.given.fields, **self.types})
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,4 +245,4 @@ class Select(Step):
             raise self.fail("must keep at least one field; got none")
         self._new_fields(self.names, self.given.parents)
         fields = {name: self._must_have(old, self.given.fields) for name, old in self.names.items()}
-        return replace(self.given, fields=MappingProxyType(fields))
+        return replace(self.given, fields=fields)

@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -55,7 +54,7 @@ class Enumerate(Step):
         if self.index is not None:
             made[self.index] = pa.int64()
         region = Region(self, self.given, self.given.fields, tuple(name for name, _ in self.elements))
-        return replace(self.given, fields=MappingProxyType(made), regions=(*self.given.regions, region))
+        return replace(self.given, fields=made, regions=(*self.given.regions, region))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +104,8 @@ class Regions(Step):
             raise self.fail(f"keep= must give new names, because the items keep their fields; got {quoted(both)}")
         if not own:
             raise self.fail("the items must keep a field beside those of by=; got none")
-        region = Region(self, self.given, MappingProxyType({**parent, **taken}))
-        return replace(self.given, fields=MappingProxyType(own), regions=(*self.given.regions, region))
+        region = Region(self, self.given, {**parent, **taken})
+        return replace(self.given, fields=own, regions=(*self.given.regions, region))
 
     @property
     def functions(self) -> tuple[Function, ...]:
@@ -185,7 +184,7 @@ class Aggregate(Step):
                 fields[name] = result.result_type(self.label, self.given.scope)
             else:
                 fields[name] = result.end.returns[0]
-        return replace(region.parent, fields=MappingProxyType(fields))
+        return replace(region.parent, fields=fields)
 
     @property
     def functions(self) -> tuple[Function, ...]:
@@ -208,7 +207,7 @@ class Close(Step):
             raise self.fail("there must be an open region to close, and none is open here; was it closed before?")
         region = self.given.regions[-1]
         kept = {name: self._must_have(name, region.fields, "of the parent") for name in self.keep}
-        fields = MappingProxyType({**kept, **self.given.fields})
+        fields = {**kept, **self.given.fields}
         depth = min(self.given.key_depth, self.given.depth - 1)
         return replace(self.given, fields=fields, regions=self.given.regions[:-1], key_depth=depth)
 
@@ -269,9 +268,7 @@ class Through(Step):
             raise self.fail(
                 f"its hooks must push the same types; got {', '.join(str(hook.returns) for hook in pushing)}"
             )
-        return replace(
-            self.given, fields=MappingProxyType(dict(zip(names_of(self.to), pushing[0].returns, strict=True)))
-        )
+        return replace(self.given, fields=dict(zip(names_of(self.to), pushing[0].returns, strict=True)))
 
     @property
     def functions(self) -> tuple[Function, ...]:
