@@ -230,7 +230,10 @@ def default_of(t: pa.DataType) -> str | None:
 def close(b: Builder, p: Point) -> Point | None:
     if not p.shape.regions:
         return None
-    kept = b.choose.some(list(p.shape.regions[-1].fields), 0, 3)
+    region = p.shape.regions[-1]
+    kept = b.choose.some(list(region.fields), 0, 3)
+    if region.opened and b.choose.boolean(30):  # the list that was opened stays, and may be opened again
+        kept = list(dict.fromkeys([*kept, *region.opened]))
     return b.add(p, f".close({', '.join(map(repr, kept))})")
 
 

@@ -221,8 +221,8 @@ def fill_plain(value: Any, given: Any, t: pa.DataType) -> Any:
 def beyond_error(source: str, name: str, at: int) -> DataError:
     """What is said of the first unsigned integer that no signed one holds."""
     return DataError(
-        f"{source}: an integer must fit 64 bits with a sign; {name!r} does not in item {at}; convert the column to float64 "
-        f"or to a string before"
+        f"{source}: an integer must fit 64 bits with a sign; {name!r} does not in item {at}; convert the column to "
+        f"float64 or to a string before"
     )
 
 
