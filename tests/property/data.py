@@ -35,6 +35,7 @@ TYPES: dict[str, tuple[str, ...]] = {
         'pa.struct({"i": pa.int64(), "s": pa.string()})',
         'pa.struct({"f": pa.float64(), "l": pa.list_(pa.int32())})',
     ),
+    "u": ("pa.uint64()", "pa.list_(pa.uint64())"),
     "q": (
         'pa.list_(pa.struct({"i": pa.int32(), "s": pa.string()}))',
         'pa.list_(pa.struct({"f": pa.float64(), "l": pa.list_(pa.int64())}))',
@@ -45,8 +46,8 @@ TYPES: dict[str, tuple[str, ...]] = {
 FLOATS = (0.0, 1.5, -0.0, -2.25, 0.1, float("nan"), float("inf"), float("-inf"), float("nan"), 1e30, 1e-40, 7.0)
 STRINGS = ("", "a", "b", "ab", "abc", "Abba", "é", "日本", "a\0b", "abababababab")
 BYTES = (b"", b"a", b"\x00", b"\xff\xfe", b"abc", b"aab")
-SPIKES = {"i": 15, "f": float("nan"), "li": [], "s": "日本"}
-"""Values that bring about what a fault needs: no divisor, no key, an empty region, a text that cannot be cut."""
+SPIKES = {"i": 15, "f": float("nan"), "li": [], "s": "日本", "u": 2**63 + 1}
+"""Values that bring a fault about: a divisor of zero, no key, an empty region, a text cut in a letter, too many bits."""
 HUGE = (2**62, -(2**62), 2**61 + 1, -5)
 FAMILIES = {
     "i": 30,
@@ -150,7 +151,9 @@ def choose_items(choose: Choose, *, nulls: bool = False, huge: bool = False, nee
         columns.append(_column(choose, rng, family, name, rows, empties, nulls, huge, spike))
     cuts = tuple(sorted(choose.integer(0, rows) for _ in range(choose.weighted({0: 5, 1: 3, 3: 2}))))
     encoded = tuple(c.name for c in columns if c.type_text == "pa.string()" and choose.boolean(20))
-    as_dicts = not encoded and not any("view" in c.type_text for c in columns) and choose.boolean(12)
+    as_dicts = (
+        not encoded and not any("view" in c.type_text for c in columns) and "u" not in needed and choose.boolean(12)
+    )
     return Items(tuple(columns), rows, () if as_dicts else cuts, encoded, as_dicts, nulls)
 
 
@@ -169,7 +172,7 @@ def _column(
     t = eval(text, {"pa": pa})
     pool = [_value(rng, t, huge) for _ in range(choose.choice((3, 1, 2, 6, 20, 100)))]
     if spike is not None and not huge:
-        pool = [spike, *pool[:4]]
+        pool = [[spike] if family == "u" and types.is_list(t) else spike, *pool[:4]]
     sticky = choose.choice((0.0, 0.6, 0.9))
     values: list[Any] = []
     for _ in range(rows):

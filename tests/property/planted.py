@@ -105,6 +105,7 @@ NEEDS = {
     "empty": ("li",),
     "sum": ("i", "li"),
     "lengths": ("q",),
+    "wide": ("u",),
 }
 """The families of columns without which a fault has no place."""
 
@@ -119,5 +120,6 @@ FAULTS: dict[str, tuple[Step, ...]] = {
     "sum": (overflowing_sum,),
     "lengths": (unequal_lengths,),
     "null": (),
+    "wide": (),
     "late": (handling,),
 }

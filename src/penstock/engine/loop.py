@@ -15,7 +15,7 @@ from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
 from penstock.engine.keys import KeyIndex
 from penstock.engine.state import States
-from penstock.errors import InternalError, PenstockError
+from penstock.errors import DataError, InternalError, PenstockError
 from penstock.graph import faults, types
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
@@ -195,7 +195,12 @@ class RunningLoop:
         held = self.arrays.get(array)
         if held is None or len(held) < self.room[buffer]:
             dtype, *width = dtype if isinstance(dtype, tuple) else (dtype,)
-            held = self.arrays[array] = np.empty((self.room[buffer], *width), dtype)
+            try:
+                held = self.arrays[array] = np.empty((self.room[buffer], *width), dtype)
+            except MemoryError:
+                raise DataError(
+                    f"one item may give {self.room[buffer]} outputs, which no memory holds; lower at_most="
+                ) from None
         return held
 
     # Out of the loop
@@ -232,7 +237,13 @@ class RunningLoop:
                 rows[column.field] = scalars_to_arrow(self._handed(column.array, count), column.type)
             else:
                 indices = pa.array(self.arrays[column.array][:count])
-                rows[column.field] = columns.of(column.origin).take(indices).cast(column.type)
+                try:
+                    rows[column.field] = columns.of(column.origin).take(indices).cast(column.type)
+                except pa.ArrowInvalid as error:
+                    raise DataError(
+                        f"{column.field!r} of {count} rows does not fit one batch of {column.type}: {error}; run with "
+                        f"a smaller batch_items, or make the column large_string or large_list before"
+                    ) from None
         return rows
 
     def _handed(self, name: str, count: int) -> np.ndarray:

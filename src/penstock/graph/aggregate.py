@@ -31,10 +31,10 @@ class Builtin:
         """The type of the result, after checking that the field exists and can be aggregated so."""
         if self.field is None:
             return pa.int64()
-        if self.field not in scope:
+        if not isinstance(self.field, str) or self.field not in scope:
             raise GraphError(
                 f"{where}: {self.kind} must name a field of the item or of a parent; got {self.field!r}, and there are "
-                f"{', '.join(map(repr, scope))}{types.nearest(self.field, scope)}"
+                f"{', '.join(map(repr, scope))}{types.nearest(str(self.field), scope)}"
             )
         given = scope[self.field]
         if not _TAKES[self.kind](given):

@@ -6,6 +6,8 @@ compile), and its result gets a field type.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import inspect
 import sys
 import warnings
@@ -75,7 +77,7 @@ class Function:
     def arguments(self, scope: Plain) -> list[Any]:
         """The plain values of a scope as this function sees them."""
         if self.reason is not None:
-            return [scope[p.field] for p in self.parameters]
+            return [copy.copy(scope[p.field]) if not p.is_record else scope[p.field] for p in self.parameters]
         return [scope[p.field] if p.is_record else values.present(scope[p.field], p.type) for p in self.parameters]
 
     def results(self, returned: Any) -> tuple[Any, ...]:
@@ -118,13 +120,14 @@ def bind(
     scope: Mapping[str, pa.DataType],
     records: Mapping[str, type[Record]] | None = None,
     results: int | None = None,
+    yields: bool = False,
     probe: Callable[[Function], Any] | None = None,
 ) -> Function:
     """Bind a function to a scope of fields and named records.
 
     `results` is how many values a returned (or yielded) tuple must hold, None for a single value, 0 for nothing.
     `probe` runs the graph up to here on the first items and gives one result, for a function whose result type is
-    nowhere to be read.
+    nowhere to be read. A generator is taken only where it `yields`.
     """
     wanted = None
     if isinstance(function, Returns):
@@ -134,6 +137,8 @@ def bind(
     where = f"{where}: {getattr(function, '__name__', 'function')}"
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         raise GraphError(f"{where}: must be an ordinary function; got an async one; at {location(function)}")
+    if inspect.isgeneratorfunction(getattr(function, "py_func", function)) and not yields:
+        raise GraphError(f"{where}: must not yield here; got a generator; at {location(function)}")
     parameters = _parameters(where, function, scope, records or {})
     taken = _snapshot(function)
     found = _facts(function, taken, parameters)
@@ -251,7 +256,10 @@ def _declared(where: str, function: Any, wanted: Any, results: int | None) -> tu
     if wanted is None:
         wanted = getattr(getattr(function, "py_func", function), "__annotations__", {}).get("return")
         if isinstance(wanted, str):
-            wanted = inspect.get_annotations(function, eval_str=True).get("return")
+            with contextlib.suppress(NameError):  # a name that is only there for type checkers
+                wanted = inspect.get_annotations(function, eval_str=True).get("return")
+        if isinstance(wanted, str):
+            wanted = None
     arguments = getattr(wanted, "__args__", ())
     if arguments and getattr(wanted, "__origin__", None) not in (list, tuple):
         wanted = arguments[0]  # Iterator[float], Generator[...]: what is yielded

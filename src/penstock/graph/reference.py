@@ -9,6 +9,7 @@ first. An aggregate remembers every value of its region and computes at the end.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import isgenerator
@@ -17,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
 from penstock.graph.columns import call_on_columns
@@ -72,6 +74,8 @@ class Interpreter:
 
     def run(self, at_most: int | None = None) -> None:
         source = self.tree.source
+        # Every node adds a few frames to the stack when it hands something on.
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 10 * len(self.tree.nodes)))
         self.open(source, None, ())
         for row in source.items.rows():
             if self.index == at_most:
@@ -466,7 +470,11 @@ def first_result(before: n.GraphNode, function: Function, records: Mapping[str, 
             returned = function.call(*function.arguments(_merged(own, parents) | fresh))
             returned = next(returned, None) if isgenerator(returned) else returned
         except Exception as error:
-            raise function_error(function, error, interpreter.index, _merged(own, parents)) from error
+            told = function_error(function, error, interpreter.index, _merged(own, parents))
+            raise GraphError(
+                f"{told}; it was called while the graph is built, to see the type of its result, because it does not "
+                f"compile: {function.reason}; declare the type with ps.returns to build without a call"
+            ) from error
         if returned is not None:
             raise _Found(returned)
 

@@ -229,7 +229,8 @@ def beyond_error(source: str, name: str, at: int) -> DataError:
 def null_error(source: str, name: str, at: int, element: bool) -> DataError:
     """What is said of the first null, by every backend."""
     what = f"an element of {name!r}" if element else repr(name)
+    filled = f"{name}=value" if name.isidentifier() else f"**{{{name!r}: value}}"
     return DataError(
         f"{source}: a field may not be null; {what} is null in item {at}; say .drop_nulls({name!r}) or "
-        f".fill_null({name}=value) right after the source"
+        f".fill_null({filled}) right after the source"
     )

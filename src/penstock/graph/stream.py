@@ -106,6 +106,8 @@ class Stream:
         >>> ps.from_items([{"a": 1, "b": 2, "c": 3}]).select("c", x="a").collect().to_pydict()
         {'c': [3], 'x': [1]}
         """
+        if not all(isinstance(name, str) for name in names) or len({*names, *renamed}) < len(names) + len(renamed):
+            raise GraphError(f"select: takes different names of fields; got {[*names, *renamed]}")
         return Stream(nodes.Select(self.node, dict(zip(names, names, strict=True)) | renamed))
 
     def drop_nulls(self, *names: str) -> Stream:

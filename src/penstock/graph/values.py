@@ -51,7 +51,8 @@ def present(value: Any, t: pa.DataType) -> Any:
     if isinstance(value, bytes):
         seen = np.frombuffer(value, np.uint8).view(Vector)
     elif isinstance(value, list):
-        seen = vector(value, types.storage(t.value_type))
+        view = types.view(t)
+        seen = vector(value, view.dtype if view is not None else types.storage(t.value_type))
         seen.flags.writeable = False
     else:
         return value

@@ -146,6 +146,8 @@ def _checked_binary(original: Any, exact: Callable[[Any, Any], Any]) -> Callable
     def choose(a: Any, b: Any) -> Any:
         if isinstance(a, types.Integer) and isinstance(b, types.Integer) and _exact(a) != _exact(b):
             raise _refusal("it mixes signed and unsigned 64-bit integers; make both np.uint64")
+        if exact is _pow and isinstance(a, types.Float) and _exact(b):
+            return lambda a, b: original(a, np.float64(b))  # as Python does; repeated products differ in the last digit
         return _bare(exact) if _exact(a, b) else lambda a, b: original(a, b)
 
     return stub

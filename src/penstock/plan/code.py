@@ -129,12 +129,13 @@ class Site:
     `levels` are the parents' fields from the outermost in and, last, the item's own. The lengths of `spans` (and
     `factor`) multiply to the largest number of times that this place is reached in one turn of the loop around it. A
     span has an alternative for each of the lists that are opened together; a list in a list replaces the span around
-    it, because what counts is the number of its elements and not a product.
+    it, because what counts is the number of its elements and not a product. `ranges` are the spans of all loops around.
     """
 
     levels: tuple[Level, ...]
     factor: int = 1
     spans: tuple[tuple[Span, ...], ...] = ()
+    ranges: tuple[Span, ...] = ()
     aligned: bool = False
     phase: str = "rows"
 
@@ -162,14 +163,15 @@ class Site:
 
     def opened(self, lists: list[tuple[str, Column, str]]) -> Site:
         """The place inside lists that are opened together: for each the variable, the column and the index in it."""
-        inner = {span.variable: span for span in (self.spans[-1] if self.spans else ())}
-        around = [inner.get(index, Span("", index, f"after({index})")) for _, _, index in lists]
+        known = {span.variable: span for span in self.ranges}
+        around = [known.get(index, Span("", index, f"after({index})")) for _, _, index in lists]
         opened = tuple(
             Span(variable, column.first(span.lo), column.first(span.hi))
             for (variable, column, _), span in zip(lists, around, strict=True)
         )
+        inner = [span.variable for span in (self.spans[-1] if self.spans else ())]
         rest = self.spans[:-1] if lists[0][2] in inner else self.spans
-        return replace(self, spans=(*rest, opened), aligned=False)
+        return replace(self, spans=(*rest, opened), ranges=(*self.ranges, *opened), aligned=False)
 
 
 def cast(t: pa.DataType) -> str:

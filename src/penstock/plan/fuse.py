@@ -40,6 +40,8 @@ class Segment:
         return any(function.reason is not None for node in self.nodes for function in node.functions)
 
 
+LONGEST, BLOCK = 60, 5
+"""Python compiles at most 20 loops and 100 blocks one inside the other."""
 CLEANING = (n.Source, n.DropNulls, n.FillNull)
 
 
@@ -96,6 +98,8 @@ class _Cutter:
     def _cut(self, segment: Segment, node: n.GraphNode, fields: frozenset[str]) -> str | None:
         """Why this node cannot be taken into the segment, or None."""
         is_first = not segment.nodes
+        if self._length(segment, node) > LONGEST:
+            return f"a loop of {LONGEST} steps, one inside the other, is long enough"
         if isinstance(node, n.MapColumns):
             return f"{node.label} takes whole columns"
         if isinstance(node, n.KeyBy) and not fields.issuperset(node.names):
@@ -108,6 +112,14 @@ class _Cutter:
         if not uncompiled and segment.is_interpreted:
             return "the loop before is interpreted, and from here on everything compiles"
         return None
+
+    def _length(self, segment: Segment, node: n.GraphNode) -> int:
+        """How many steps lead to a node from the entry of the segment; those that are a loop weigh more."""
+        length = 0
+        while node is not segment.entry:
+            length += BLOCK if isinstance(node, (n.FlatMap, n.Through, n.Enumerate)) else 1
+            (node,) = node.inputs
+        return length
 
 
 def _is_enumerable(node: n.Enumerate, fields: frozenset[str]) -> bool:

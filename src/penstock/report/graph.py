@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.tree import Tree
@@ -28,6 +29,8 @@ class GraphPicture:
     def save(self, path: str | Path) -> Path:
         """Write the picture to a file: Mermaid text where its name ends in .mmd, else SVG."""
         path = Path(path)
+        if path.suffix not in (".svg", ".mmd"):
+            raise GraphError(f"save: the name must end in .svg or .mmd; got {path.name!r}")
         path.write_text(self.mermaid() if path.suffix == ".mmd" else self.svg(), encoding="utf-8")
         return path
 

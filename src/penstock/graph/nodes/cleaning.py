@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.graph import types
 from penstock.graph.nodes.base import Shape, Source, Step
+from penstock.graph.values import accept
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +46,8 @@ class FillNull(Step):
             t = self._must_have(name, self.given.fields)
             innermost = _innermost(t)
             try:
-                if value is None:
-                    raise ValueError
-                pa.scalar(value, innermost)
-            except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, TypeError, OverflowError):
+                accept(value, innermost)
+            except (ValueError, TypeError, OverflowError):
                 raise self.fail(f"the value for {name!r} must be {innermost}; got {value!r}") from None
         return self.given
 

@@ -166,9 +166,8 @@ class FlatMap(Stateful):
     def function(self) -> Function:
         results = len(self.to) if isinstance(self.to, tuple) else None
         _must_yield(self, self.given_function)
-        return self._bind(
-            "", self.given_function, records=self.records, results=results, probe=self._probe(self.records)
-        )
+        probe = self._probe(self.records)
+        return self._bind("", self.given_function, records=self.records, results=results, yields=True, probe=probe)
 
     def _shape(self) -> Shape:
         self._check_state()
@@ -194,7 +193,7 @@ def _must_yield(node: Step, function: Any) -> None:
 def check_pushes(node: Step, to: tuple[str, ...] | str, at_most: int) -> None:
     if not names_of(to):
         raise node.fail("must name the fields of the new items; got none; write to='field' or to=('a', 'b')")
-    if not isinstance(at_most, int) or isinstance(at_most, bool) or at_most < 1:
+    if not isinstance(at_most, int) or isinstance(at_most, bool) or not 1 <= at_most < 2**31:
         raise node.fail(
             f"at_most= must be the largest number of outputs an input may give, at least 1; got {at_most!r}"
         )

@@ -231,7 +231,7 @@ class Through(Step):
         if not inspect.isgeneratorfunction(hook):
             return self._bind(f".{name}", hook, scope=scope, records=self.records, results=0)
         results = len(self.to) if isinstance(self.to, tuple) else None
-        return self._bind(f".{name}", hook, scope=scope, records=self.records, results=results)
+        return self._bind(f".{name}", hook, scope=scope, records=self.records, results=results, yields=True)
 
     @property
     def records(self) -> Mapping[str, type[Record]]:
