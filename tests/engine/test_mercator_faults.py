@@ -53,7 +53,7 @@ def test_a_node_that_pushes_in_run_and_in_end_never_overflows(monkeypatch: pytes
     assert table.column("w").to_pylist() == [1, 1, 1, 2, 2, 2, -2, -2, -2, 0, 0, 0, 3, 3, 3, -1, -1, -1]
 
 
-@pytest.mark.parametrize("room", [1, 1 << 18])
+@pytest.mark.parametrize("room", [1, 1 << 20])
 def test_hundreds_of_empty_parents_in_a_row(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.engine.loop.ROOM", room)
     many = blobs(*[[]] * 700, [1], *[[]] * 300)

@@ -47,7 +47,7 @@ FLOATS = (0.0, 1.5, -0.0, -2.25, 0.1, float("nan"), float("inf"), float("-inf"),
 STRINGS = ("", "a", "b", "ab", "abc", "Abba", "é", "日本", "a\0b", "abababababab")
 BYTES = (b"", b"a", b"\x00", b"\xff\xfe", b"abc", b"aab")
 SPIKES = {"i": 15, "f": float("nan"), "li": [], "s": "日本", "u": 2**63 + 1}
-"""Values that bring a fault about: a divisor of zero, no key, an empty region, a text cut in a letter, too many bits."""
+"""What brings a fault about: a divisor of zero, no key, an empty region, a text cut in a letter, a bit too many."""
 HUGE = (2**62, -(2**62), 2**61 + 1, -5)
 FAMILIES = {
     "i": 30,

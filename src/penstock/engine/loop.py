@@ -28,8 +28,8 @@ from penstock.plan.code import Buffer, Column
 from penstock.plan.sink import OutColumn, Outlet, Sink
 from penstock.plan.spec import Code, Keys
 
-ROOM = 1 << 18
-"""How many rows a sink holds before the loop hands them out."""
+ROOM = 1 << 20
+"""How many rows a sink holds before the loop hands them out: arrays large enough for the system to use large pages."""
 
 
 @dataclass
