@@ -337,7 +337,7 @@ class RunningLoop:
     def _item(self, ensemble: Ensemble, row: int) -> dict[str, Any]:
         """The item that entered the loop at a row, as plain values."""
         columns = ensemble.columns.items() if row < ensemble.count else ()
-        return {name: to_plain(column.slice(row, 1))[0] for name, column in columns}
+        return {name: _shown(column.slice(row, 1)) for name, column in columns if not name.startswith("#")}
 
 
 _FAULTS: dict[str, Any] = {
@@ -351,6 +351,14 @@ _BAD_RESULTS = {
     "array_size": "the result must hold {} elements",
     "bad_utf8": "a result declared as a string must be valid UTF-8; declare it as bytes",
 }
+
+
+def _shown(value: pa.Array) -> Any:
+    """One value for a message: bytes where a text is no UTF-8."""
+    try:
+        return to_plain(value)[0]
+    except UnicodeDecodeError:
+        return value.cast(pa.large_binary())[0].as_py()
 
 
 class _Columns:

@@ -27,7 +27,8 @@ def function_error(function: Function, error: BaseException, index: int, item: M
     called = ", ".join(
         f"{name}={shown(value)}" for name, value in arguments.items() if shown(value) != shown(item.get(name))
     )
-    on = f"on item {index} ({fields})" + (f", called with {called}" if called else "")
+    place = f"on item {index} ({fields})" if fields else f"where the region before item {index} ends"
+    on = place + (f", called with {called}" if called else "")
     return FunctionError(f"{function.where} raised {reason}; {on}; at {_line(function, error)}")
 
 

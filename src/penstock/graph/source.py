@@ -97,7 +97,7 @@ def table_of_dicts(name: str, items: Sequence[Mapping[str, Any]], schema: Any) -
 def _column(name: str, key: str, values: Any, wanted: pa.DataType | None) -> pa.Array:
     try:
         made = pa.array(values, wanted)
-        if wanted is not None and types.is_integer(_innermost(wanted)):
+        if wanted is not None and types.is_integer(_innermost(wanted)) and not pt.is_uint64(_innermost(wanted)):
             found = pa.array(values)
             if types.is_float(_innermost(found.type)):
                 made = found.cast(wanted)  # checked: the conversion above would cut a float silently

@@ -20,7 +20,7 @@ from llvmlite import ir as llvm
 from numba.core import compiler, errors, ir, types
 from numba.core.compiler_machinery import AnalysisPass, FunctionPass, register_pass
 from numba.core.typed_passes import NopythonTypeInference
-from numba.core.untyped_passes import IRProcessing
+from numba.core.untyped_passes import IRProcessing, ReconstructSSA
 from numba.extending import intrinsic, overload
 
 
@@ -141,6 +141,8 @@ def _checked_binary(original: Any, exact: Callable[[Any, Any], Any]) -> Callable
     def stub(a: Any, b: Any) -> Any:
         return original(a, b)
 
+    stub.__name__ = stub.__qualname__ = original.__name__
+
     @overload(stub)  # type: ignore[untyped-decorator]
     @_bare
     def choose(a: Any, b: Any) -> Any:
@@ -163,6 +165,8 @@ def _checked_comparison(original: Any) -> Callable[[Any, Any], Any]:
 
     def stub(a: Any, b: Any) -> Any:
         return original(a, b)
+
+    stub.__name__ = stub.__qualname__ = original.__name__
 
     @overload(stub)  # type: ignore[untyped-decorator]
     @_bare
@@ -210,6 +214,8 @@ def _checked_unary(original: Any, exact: Callable[[Any], Any], truth: Callable[[
     def stub(a: Any) -> Any:
         return original(a)
 
+    stub.__name__ = stub.__qualname__ = original.__name__
+
     @overload(stub)  # type: ignore[untyped-decorator]
     @_bare
     def choose(a: Any) -> Any:
@@ -244,6 +250,7 @@ def _checked_call(original: Any, choose: Callable[..., Any]) -> Any:
     def stub(*arguments: Any) -> Any:
         return original(*arguments)
 
+    stub.__name__ = stub.__qualname__ = original.__name__  # as Numba's messages should show it
     overload(stub)(_bare(choose))
     return stub
 
@@ -294,6 +301,15 @@ def _choose_sum(values: Any) -> Any:
     return added
 
 
+def _choose_range(a: Any, b: Any = None, c: Any = None) -> Any:
+    """Signed, so that what is counted can be subtracted from, also where it is bounded by a byte."""
+    if b in (None, types.none) or getattr(b, "value", 0) is None:
+        return lambda a, b=None, c=None: range(_as_int64(a))
+    if c in (None, types.none) or getattr(c, "value", 0) is None:
+        return lambda a, b=None, c=None: range(_as_int64(a), _as_int64(b))
+    return lambda a, b=None, c=None: range(_as_int64(a), _as_int64(b), _as_int64(c))
+
+
 _power, _quotient, _remainder = (numba.njit(_bare(f)) for f in (_pow, _floordiv, _mod))
 
 _CALLS = {
@@ -305,6 +321,7 @@ _CALLS = {
     builtins.pow: _checked_call(pow, _choose_pow),
     builtins.divmod: _checked_call(divmod, _choose_divmod),
     builtins.sum: _checked_call(sum, _choose_sum),
+    builtins.range: _checked_call(range, _choose_range),
 }
 _INT = _checked_call(int, _choose_int)
 
@@ -327,13 +344,15 @@ class _CheckIntegers(FunctionPass):  # type: ignore[misc]
     def _checked(self, value: Any, function: Any) -> Any:
         if isinstance(value, (ir.Global, ir.FreeVar)):
             if _is_hashable(value.value) and value.value in _CALLS:
-                value.value = _CALLS[value.value]
+                # Under another name, because Numba minds what it takes for a changed builtin.
+                return ir.Global(f"checked_{value.name}", _CALLS[value.value], value.loc)
             return value
         if not isinstance(value, ir.Expr):
             return value
         if value.op == "getattr":
             module = function._definitions.get(value.value.name, [None])[0]
-            found = getattr(math, value.attr, None) if getattr(module, "value", None) is math else None
+            is_math = isinstance(module, (ir.Global, ir.FreeVar)) and module.value is math
+            found = getattr(math, value.attr, None) if is_math else None
             return ir.Global(value.attr, _CALLS[found], value.loc) if found in _CALLS else value
         if value.op in ("binop", "inplace_binop") and value.fn in _BINARY:
             # Built through the plain constructor: `ir.Expr.binop` takes only Python's own operators.
@@ -357,6 +376,25 @@ class _CheckIntegers(FunctionPass):  # type: ignore[misc]
 
 def _is_hashable(value: Any) -> bool:
     return getattr(value, "__hash__", None) is not None and not isinstance(value, (tuple, frozenset))
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _CheckAssigned(AnalysisPass):  # type: ignore[misc]
+    """Refuse a variable that may have no value where it is used: Python raises there, Numba goes on with anything."""
+
+    _name = "penstock_check_assigned"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        for block in state.func_ir.blocks.values():
+            for phi in block.find_exprs("phi"):
+                if any(value is ir.UNDEFINED for value in phi.incoming_values):
+                    name = next(v for v in phi.incoming_values if v is not ir.UNDEFINED).unversioned_name
+                    if not name.startswith("$"):
+                        raise _refusal(f"the variable {name!r} may have no value where it is used")
+        return False
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -396,6 +434,7 @@ class CheckedCompiler(compiler.CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_CheckIntegers, IRProcessing)
+        passes.add_pass_after(_CheckAssigned, ReconstructSSA)
         passes.add_pass_after(_CheckStores, NopythonTypeInference)
         passes.finalize()
         return [passes]

@@ -95,7 +95,7 @@ def _taken(function: python_types.FunctionType, identity: str | None) -> Snapsho
 
 
 def _frozen(function: python_types.FunctionType, identity: str | None) -> Snapshot:
-    plain = _copied(function, lambda value: value, function.__module__ or __name__)
+    plain = _copied(function, _kept, function.__module__ or __name__)
     # Code from the cache asks for the module of each function in it, so that must be one which every process has.
     rebound = _copied(function, _lifted, __name__)
     compiled = numba.njit(rebound, pipeline_class=CheckedCompiler, boundscheck=True, error_model="python")
@@ -103,6 +103,11 @@ def _frozen(function: python_types.FunctionType, identity: str | None) -> Snapsh
     plain.__globals__.setdefault(function.__name__, plain)
     rebound.__globals__.setdefault(function.__name__, compiled)
     return Snapshot(identity, plain, compiled)
+
+
+def _kept(value: Any) -> Any:
+    """A captured value as the plain copy keeps it: an array as it is now."""
+    return value.copy() if isinstance(value, np.ndarray) else value
 
 
 def _lifted(value: Any) -> Any:
@@ -218,6 +223,7 @@ def _short_reason(text: str) -> str:
     noise = ("During:", "Failed in", "This is not usually", "For more", "There are", "Enable logging", "In definition")
     # After the place, Numba quotes source, and for a lambda not even the right line.
     told = re.split(r'\n\s*File "', re.sub(r"\x1b\[[0-9;]*m", "", text))[0]
+    told = re.sub(r"Function\(<(?:built-in )?function (\S+?)(?: at 0x[0-9a-f]+)?>\)", r"\1", told)
     lines = [line.strip() for line in told.splitlines()]
     telling = [line for line in lines if line and not line.startswith(noise) and not set(line) <= set("-^<>. =")]
     return "; ".join(telling[:2])[:300] or "Numba gave no reason"

@@ -71,7 +71,12 @@ class Stateful(Step):
                 raise GraphError(
                     f"{where}: {name!r} must be a field of the state; there are {quoted(self.state.layout.initial)}"
                 )
-            made.append(Handler(signal, bind(where, give, {}, records), name))
+            handler = Handler(signal, bind(where, give, {}, records), name)
+            held = self.state.layout.dtype[name]
+            if held.shape or not types.widens(handler.function.returns[0], types.from_view(types.View(held))):
+                takes = "is an array, which a function of state and signal may set" if held.shape else f"holds {held}"
+                raise GraphError(f"{where}: the field {name!r} {takes}; got {handler.function.returns[0]}")
+            made.append(handler)
         return tuple(made)
 
     @property
@@ -195,7 +200,7 @@ def check_pushes(node: Step, to: tuple[str, ...] | str, at_most: int) -> None:
         raise node.fail("must name the fields of the new items; got none; write to='field' or to=('a', 'b')")
     if not isinstance(at_most, int) or isinstance(at_most, bool) or not 1 <= at_most < 2**31:
         raise node.fail(
-            f"at_most= must be the largest number of outputs an input may give, at least 1; got {at_most!r}"
+            f"at_most= must be the largest number of outputs an input may give, from 1 to {2**31 - 1}; got {at_most!r}"
         )
 
 
