@@ -30,14 +30,14 @@ class Average(ps.State):
 
 
 def moving_average(value: float, state: Any) -> float:
-    state.total += value - state.ring[state.at]
-    state.ring[state.at] = value
-    state.at += 1
-    if state.at == WINDOW:
-        state.at = 0
-    if state.n < WINDOW:
-        state.n += 1
-    return state.total / state.n  # type: ignore[no-any-return]
+    at = state.at
+    total = state.total + (value - state.ring[at])
+    state.total = total
+    state.ring[at] = value
+    state.at = 0 if at + 1 == WINDOW else at + 1
+    n = min(state.n + 1, WINDOW)
+    state.n = n
+    return total / n  # type: ignore[no-any-return]
 
 
 def is_spike(value: float, average: float) -> bool:

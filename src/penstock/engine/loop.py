@@ -73,6 +73,8 @@ class RunningLoop:
         self.heaps = Heaps(code)
         self.arrays: dict[str, np.ndarray] = {}
         self.where = np.zeros(2, np.int64)
+        self.used = np.zeros(len(code.buffers), np.int64)
+        """How many rows each buffer holds. A result of plain numbers stays there, batch after batch, until it is full."""
 
     def _kernel(self) -> Any:
         """The generated source, compiled or as plain Python, with the functions that it calls."""
@@ -96,6 +98,7 @@ class RunningLoop:
         inputs = self._inputs(ensemble)
         row, mark, first, initial = 0, 0, ensemble.is_first, ensemble.initial
         while True:
+            was_empty = not self.used.any()
             given = self._arguments(ensemble, inputs, first, row, mark, initial)
             try:
                 with np.errstate(all="ignore"):  # floats follow IEEE, interpreted as compiled
@@ -103,9 +106,9 @@ class RunningLoop:
             except Exception as error:
                 raise self._explained(error, ensemble) from error
             self.heaps.take(heaps, self.integers)
-            output = self._output(ensemble, inputs, row, after)
+            output = self._output(ensemble, inputs, row, after, is_short=progress != 3)
             self.heaps.forget(self.integers)
-            if (after, mark_after) == (row, mark):
+            if was_empty and (after, mark_after) == (row, mark):
                 self._enlarge()
             if progress == 3:
                 self._finish(output, ensemble)
@@ -149,7 +152,7 @@ class RunningLoop:
     ) -> list[Any]:
         code = self.code
         self.room_array = np.array([self.room[b.name] for b in code.buffers], np.int64)
-        self.needed, self.used = np.zeros(len(code.buffers), np.int64), np.zeros(len(code.buffers), np.int64)
+        self.needed = np.zeros(len(code.buffers), np.int64)
         arguments: list[Any] = [ensemble.count, first, ensemble.is_last, row, mark]
         arguments += [ensemble.kinds, ensemble.places, ensemble.references, self._indices(ensemble), initial]
         arguments += [self.where, self.integers, self.floats, self.room_array, self.needed, self.used]
@@ -211,10 +214,17 @@ class RunningLoop:
             if self.needed[at] > self.room[buffer.name]:
                 self.room[buffer.name] = max(int(self.needed[at]), 2 * self.room[buffer.name])
 
-    def _output(self, ensemble: Ensemble, inputs: dict[str, pa.Array], start: int, stop: int) -> Output:
-        output = Output()
+    def _output(
+        self, ensemble: Ensemble, inputs: dict[str, pa.Array], start: int, stop: int, *, is_short: bool
+    ) -> Output:
+        """Empty the sinks, but for results that can wait until room is short or the stream ends."""
+        output, kept = Output(), np.zeros_like(self.used)
         columns = _Columns(inputs, self.heaps)
         for sink in self.code.sinks:
+            if _can_wait(sink) and not is_short and not ensemble.is_last:
+                at = self.code.buffers.index(sink.items.buffer)
+                kept[at] = self.used[at]
+                continue
             items = self._rows(sink.items, columns, start, stop)
             if sink.is_cut:
                 output.ensembles.append((sink.node, self._ensemble(sink, items, columns, ensemble, stop)))
@@ -222,6 +232,7 @@ class RunningLoop:
                 output.batches.append((sink.node, pa.RecordBatch.from_arrays(list(items.values()), names=list(items))))
         if self.code.log is not None:
             output.deliveries = self._deliveries()
+        self.used = kept
         return output
 
     def _count(self, buffer: Buffer) -> int:
@@ -378,6 +389,11 @@ class _Columns:
             else:
                 self.made[name] = elements_of(self.of(Column(name[:-2], pa.null(), column.is_heap)))
         return self.made[name]
+
+
+def _can_wait(sink: Sink) -> bool:
+    """Whether all that leaves is numbers, which mean the same when this batch is gone."""
+    return not sink.is_cut and all(c.array is not None and c.origin is None for c in sink.items.columns)
 
 
 def _stored(column: OutColumn) -> np.dtype:

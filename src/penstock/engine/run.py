@@ -88,7 +88,7 @@ class Run:
             self.deliveries += output.deliveries
             if output.batches:
                 found = dict(output.batches)
-                yield tuple(found.get(leaf, _nothing(leaf)) for leaf in self.tree.leaves)
+                yield tuple(found[leaf] if leaf in found else _nothing(leaf) for leaf in self.tree.leaves)
             for node, made in output.ensembles:
                 for fed in self.planned.fed_by(segment, node):
                     made.is_first = fed not in self.fed

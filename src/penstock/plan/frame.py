@@ -131,7 +131,7 @@ class FrameWriter(OutletWriter):
     def _assemble(self, first: list[str], rows: list[str], marks: list[str], last: list[str]) -> list[str]:
         code, body, reopened = self.code, [], self._reopened()
         for at, buffer in enumerate(code.buffers):
-            body += [f"    {buffer.count} = 0", f"    {buffer.name}_c = cap[{at}]"]
+            body += [f"    {buffer.count} = used[{at}]", f"    {buffer.name}_c = cap[{at}]"]
         body += [f"    {name} = ci[{at}]" for at, name in enumerate(code.integers)]
         body += [f"    {name} = cf[{at}]" for at, name in enumerate(code.floats)]
         # The arrays are the caller's for the whole call, so slices of them need no count of references.
