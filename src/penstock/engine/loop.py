@@ -74,7 +74,7 @@ class RunningLoop:
         self.arrays: dict[str, np.ndarray] = {}
         self.where = np.zeros(2, np.int64)
         self.used = np.zeros(len(code.buffers), np.int64)
-        """How many rows each buffer holds. A result of plain numbers stays there, batch after batch, until it is full."""
+        """How many rows each buffer holds; a result of plain numbers stays, batch after batch, until it is full."""
 
     def _kernel(self) -> Any:
         """The generated source, compiled or as plain Python, with the functions that it calls."""
