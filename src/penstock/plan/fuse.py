@@ -129,8 +129,14 @@ def _is_enumerable(node: n.Enumerate, fields: frozenset[str]) -> bool:
 def _unchanged(node: n.GraphNode, fields: frozenset[str]) -> frozenset[str]:
     """The columns that are still what entered, and row by row, behind this node.
 
-    An element of a list that entered is written as `name[]`: it may be opened, but it is no row.
+    An element of a list that entered is written as `name[]`: it may be opened, but it is no row. A name that has left
+    the scope is forgotten, because a later node may give it to something else.
     """
+    scope = set(node.shape.scope)
+    return frozenset(name for name in _passed(node, fields) if name.removesuffix("[]") in scope)
+
+
+def _passed(node: n.GraphNode, fields: frozenset[str]) -> frozenset[str]:
     if isinstance(node, n.Map):
         made = {name for names, _ in node.outputs for name in names}
         return fields - made - {f"{name}[]" for name in made}
