@@ -18,8 +18,8 @@ from tests.property.records import HANDLERS, SIGNALS
 import penstock as ps
 from penstock.graph import nodes
 
-LARGEST = 12
-"""By how much the steps of a path may multiply the items, by a rough estimate."""
+MOST_ITEMS = 500
+"""How many items the steps of a path may make, by a rough estimate, before no step may make more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +47,11 @@ class Point:
 class Builder:
     """Makes points from points, and writes down how."""
 
-    def __init__(self, choose: Choose, fault: str | None = None, *, may_sum: bool = True) -> None:
+    def __init__(self, choose: Choose, fault: str | None = None, *, rows: int = 1, may_sum: bool = True) -> None:
         self.choose = choose
         self.fault = fault
         self.is_planted = False
+        self.rows = rows
         self.may_sum = may_sum
         self.lines: list[str] = []
         self.made: dict[str, ps.Stream] = {}
@@ -74,6 +75,10 @@ class Builder:
         self.made[name] = stream
         self.lines.append(f"{name} = {text}")
         return replace(point, name=name, stream=stream)
+
+    def is_full(self, point: Point) -> bool:
+        """Whether there are so many items here that no step should make more of them."""
+        return point.growth * self.rows > MOST_ITEMS
 
     # Names and functions
 

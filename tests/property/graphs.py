@@ -73,7 +73,7 @@ def build(choose: Choose, seed: int | None = None) -> Case:
     fault = choose.choice([*FAULTS, *SELDOM]) if choose.boolean(15) else None
     nulls = fault == "null" or (fault is None and choose.boolean(14))
     items = choose_items(choose, nulls=nulls, huge=fault == "sum", needed=NEEDS.get(fault or "", ()))
-    builder = Builder(choose, fault, may_sum=fault != "sum")
+    builder = Builder(choose, fault, rows=items.rows, may_sum=fault != "sum")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.InterpretedWarning)
         for start in _starts(builder, items):

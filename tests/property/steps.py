@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.types as pt
 from tests.property import library as lib
-from tests.property.builder import LARGEST, Builder, Point
+from tests.property.builder import Builder, Point
 from tests.property.hooks import FOLDS, NODES
 from tests.property.records import EMITTABLE
 
@@ -83,12 +83,12 @@ def filter_state(b: Builder, p: Point) -> Point | None:
 
 def flat_map(b: Builder, p: Point) -> Point | None:
     found = b.function(p, lib.PUSHES)
-    return None if found is None or p.growth > LARGEST else _flat_map(b, p, *found, "")
+    return None if found is None or b.is_full(p) else _flat_map(b, p, *found, "")
 
 
 def flat_map_state(b: Builder, p: Point) -> Point | None:
     found = b.function(p, lib.STATEFUL_PUSHES, b.choose.choice(("Tally", "Window")))
-    if found is None or p.growth > LARGEST:
+    if found is None or b.is_full(p):
         return None
     text, pays = b.handlers(found[0].state, p.owed, 25)
     return _flat_map(b, p, *found, f", state={found[0].state}", text, pays)
@@ -114,7 +114,7 @@ def _flat_map(
 
 def through(b: Builder, p: Point) -> Point | None:
     found = b.function(p, NODES)
-    if found is None or p.shape.is_keyed_here or p.growth > LARGEST:
+    if found is None or p.shape.is_keyed_here or b.is_full(p):
         return None
     names: list[str] = []
     for prefix in found[0].gives:
@@ -125,7 +125,7 @@ def through(b: Builder, p: Point) -> Point | None:
 
 def enumerate_(b: Builder, p: Point) -> Point | None:
     """Open a list, a fixed-size array, a text, or a list of structs under the name that its fields share."""
-    if p.growth > LARGEST:
+    if b.is_full(p):
         return None
     open_ = {name: t for name, t in p.own.items() if types.element_of(t) is not None}
     groups = {name.split(".")[0] for name, t in open_.items() if name.startswith("q") and "." in name}
@@ -146,7 +146,7 @@ def open_field(b: Builder, p: Point, name: str) -> Point:
 def computed(b: Builder, p: Point) -> Point | None:
     """A list that is computed, and opened at once."""
     found = b.function(p, lib.LISTS)
-    if found is None or p.growth > LARGEST:
+    if found is None or b.is_full(p):
         return None
     name = b.target(p, "l")
     p = b.add(p, f".map({_keywords({name: found[1]})})")

@@ -272,14 +272,14 @@ class LoopWriter(FrameWriter):
 
     def _handle(self, node: n.Stateful, handler: n.Handler, signal: str) -> None:
         """Every record handles the signal: of a key, of keys yet to come, and the one that new keys start from."""
-        name, q = self.state_array(node), self.out.fresh("q")
-        for array, block in ((name, f"for {q} in range(len({name}))"), (f"{name}_0", f"for {q} in range(1)")):
+        name, each = self.state_array(node), self.out.fresh("each")
+        for array, block in ((name, f"for {each} in range(len({name}))"), (f"{name}_0", f"for {each} in range(1)")):
             with self.out.block(block):
-                call = self.call(handler.function, Site(({},)), {"state": f"{array}[{q}]", "signal": signal})
+                call = self.call(handler.function, Site(({},)), {"state": f"{array}[{each}]", "signal": signal})
                 if handler.field is None:
                     self.out.line(call)
                 else:
-                    self.out.line(f'{array}["{handler.field}"][{q}] = {cast(handler.function.returns[0])}({call})')
+                    self.out.line(f'{array}["{handler.field}"][{each}] = {cast(handler.function.returns[0])}({call})')
 
     def _log(self, node: n.Stateful, number: int, signal: str, site: Site) -> None:
         log = self.code.log
