@@ -48,14 +48,14 @@ class Echo(ps.Node):
 
 def test_a_node_that_pushes_in_run_and_in_end_never_overflows(monkeypatch: pytest.MonkeyPatch) -> None:
     echoed = blobs([1, 2], [], [3]).enumerate("values", as_="v").through(Echo, to="w", at_most=3).close("id")
-    monkeypatch.setattr("penstock.engine.loop.ROOM", 1)  # the smallest room: a row's worth must still fit
+    monkeypatch.setattr("penstock.engine.sinks.ROOM", 1)  # the smallest room: a row's worth must still fit
     (table,) = same_everywhere(echoed)
     assert table.column("w").to_pylist() == [1, 1, 1, 2, 2, 2, -2, -2, -2, 0, 0, 0, 3, 3, 3, -1, -1, -1]
 
 
 @pytest.mark.parametrize("room", [1, 1 << 20])
 def test_hundreds_of_empty_parents_in_a_row(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.loop.ROOM", room)
+    monkeypatch.setattr("penstock.engine.sinks.ROOM", room)
     many = blobs(*[[]] * 700, [1], *[[]] * 300)
     opened = many.enumerate("values", as_="v")
     cut = opened.map_columns(lambda v: v, to={"w": int})  # a cut, so that every boundary is a mark on it

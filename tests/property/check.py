@@ -22,7 +22,7 @@ from tests.property.graphs import Case, from_seed
 from tests.property.shrink import shrink
 
 import penstock as ps
-from penstock.engine import loop
+from penstock.engine import sinks
 from penstock.engine.run import Run
 from penstock.graph import reference
 from penstock.graph.reference import Result
@@ -44,10 +44,10 @@ def actual(case: Case, *, compile: bool, batch_items: int | None, trace: bool = 
     """What the engine gives. Without `trace` its loops do not note the signals, and there are none to compare."""
 
     def run() -> Result:
-        made = Run(case.leaves, case.control, compile=compile, batch_items=batch_items)
+        made = Run(case.leaves, case.control, compile=compile, batch_items=batch_items, trace=trace)
         return made.result() if trace else Result(made.tables(), ())
 
-    with mock.patch.object(loop, "ROOM", case.room or loop.ROOM):
+    with mock.patch.object(sinks, "ROOM", case.room or sinks.ROOM):
         return _outcome(run)
 
 
@@ -87,7 +87,7 @@ def compare(case: Case, wanted: Outcome, compile: bool, batch_items: int | None,
 
 def repeat(case: Case, compile: bool, batch_items: int | None, trace: bool) -> str:
     """How to see it again."""
-    room = "" if case.room is None else f"penstock.engine.loop.ROOM = {case.room}; "
+    room = "" if case.room is None else f"penstock.engine.sinks.ROOM = {case.room}; "
     run = (
         f"{room}Run(leaves, control, compile={compile}, batch_items={batch_items}).{'result' if trace else 'tables'}()"
     )

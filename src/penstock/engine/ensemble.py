@@ -1,69 +1,115 @@
-"""What a loop takes at a time: items as columns, with the regions and signals that lie among them."""
+"""What a node fires on: items as columns, with the regions and signals that lie among them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.columns import arrays_of
 from penstock.graph.record import Signal
-from penstock.plan.sink import SIGNAL
+from penstock.kernels.credit import SIGNAL
+
+Columns = dict[str, pa.Array]
 
 
-@dataclass
-class Ensemble:
-    """Items in order, and the marks between them.
+class Window(Protocol):
+    """Where the columns of an ensemble lie: a channel, or a batch of the source."""
 
-    Invariant: marks go up in `places`; a mark at place p stands before item p. A mark's kind and reference are those of
-    `plan.sink`: a region at a depth opens with a row of `parents[depth]` as its parent, or closes; a signal has its
-    number and its row in `signals`. `initial` are the parents' rows of regions that are open from before, -1 for none.
-    `index` holds the place in the source of every item and of the one that would follow; without it they follow each
-    other from `base`.
-    """
+    def arrays(self, level: int | None, field: str, is_wide: bool) -> list[np.ndarray]:
+        """The arrays of a field as kernels read them, of the items or of the parents of a depth."""
 
-    count: int
-    columns: dict[str, pa.Array]
-    base: int = 0
-    index: np.ndarray | None = None
-    parents: list[dict[str, pa.Array]] = field(default_factory=list)
-    initial: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    kinds: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    places: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    references: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
-    signals: list[np.ndarray] = field(default_factory=list)
-    is_first: bool = False
-    is_last: bool = False
+    def column(self, level: int | None, field: str) -> pa.Array:
+        """The field as a column; it lasts until the window moves on."""
 
-    def index_at(self, row: int) -> int:
-        """The index in the source of the item at a row; behind the last, of the one that would follow."""
-        row = min(row, self.count)
-        return self.base + row if self.index is None else int(self.index[row])
+    def fields(self) -> Sequence[str]:
+        """The fields of the items."""
 
     def indices(self) -> np.ndarray:
-        """The indices of all items, and of the one that would follow."""
-        return np.arange(self.base, self.base + self.count + 1) if self.index is None else self.index
+        """The index in the source of the item at every place, and of the one that would follow."""
+
+    @property
+    def signals(self) -> Sequence[np.ndarray]:
+        """The signals of each type."""
+
+
+@dataclass(slots=True)
+class Ensemble:
+    """Items from `start` to `stop` of a window, and the marks among them.
+
+    Invariant: marks from `first_mark` to `last_mark` go up in `places`; a mark at place p stands before item p. A
+    region opens with a row of its parents as `references`, or closes; a signal has its row among the signals of its
+    type. `initial` are the parents' rows of regions that are open from before, -1 for none.
+    """
+
+    window: Window
+    start: int
+    stop: int
+    first_mark: int
+    last_mark: int
+    kinds: np.ndarray
+    places: np.ndarray
+    references: np.ndarray
+    initial: np.ndarray
+    is_last: bool = False
 
     def parent_rows(self, depth: int, level: int | None = None) -> np.ndarray:
         """For each item (or each parent at a deeper level) the row of its parent at a depth."""
-        (opened,) = np.nonzero(self.kinds == 2 * depth)
-        rows = np.concatenate((self.initial[depth : depth + 1], self.references[opened]))
+        kinds, places, references = (a[self.first_mark : self.last_mark] for a in self._marks)
+        (opened,) = np.nonzero(kinds == 2 * depth)
+        rows = np.concatenate((self.initial[depth : depth + 1], references[opened]))
         if level is None:
-            starts = np.concatenate(([0], self.places[opened], [self.count]))
+            starts = np.concatenate(([self.start], places[opened], [self.stop]))
             return np.repeat(rows, np.diff(starts))
-        (inner,) = np.nonzero(self.kinds == 2 * level)
+        (inner,) = np.nonzero(kinds == 2 * level)
         before = np.searchsorted(opened, inner)
         from_before = [0] if self.initial[level] >= 0 else []
         return rows[np.concatenate((np.array(from_before, np.int64), before))]
+
+    @property
+    def _marks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self.kinds, self.places, self.references
+
+    def parents_used(self, depth: int) -> tuple[int, int]:
+        """The rows of the parents of a depth that the items of this ensemble may have, from the first on."""
+        kinds, _, references = (a[self.first_mark : self.last_mark] for a in self._marks)
+        opened = references[kinds == 2 * depth]
+        first = int(self.initial[depth]) if self.initial[depth] >= 0 else int(opened[0]) if len(opened) else 0
+        return first, int(opened[-1]) + 1 if len(opened) else first + int(self.initial[depth] >= 0)
+
+
+class Table:
+    """A window on columns that are at hand: a batch of the source, or the one row of an error."""
+
+    def __init__(
+        self, columns: Columns, parents: Sequence[Columns], signals: Sequence[np.ndarray], index: np.ndarray
+    ) -> None:
+        self.columns, self.parents, self.signals, self.index = columns, parents, signals, index
+
+    def arrays(self, level: int | None, field: str, is_wide: bool) -> list[np.ndarray]:
+        return arrays_of(self.column(level, field), is_wide)
+
+    def column(self, level: int | None, field: str) -> pa.Array:
+        return self.columns[field] if level is None else self.parents[level][field]
+
+    def fields(self) -> Sequence[str]:
+        return list(self.columns)
+
+    def indices(self) -> np.ndarray:
+        return self.index
 
 
 def signal_arrays(types: Sequence[type[Signal]]) -> list[np.ndarray]:
     return [np.zeros(0, signal.layout.dtype) for signal in types]
 
 
-def place_signals(ensemble: Ensemble, placed: Sequence[tuple[int, Signal]], types: Sequence[type[Signal]]) -> None:
-    """Set the marks of an ensemble from the source: signals, each before the item at a place."""
+def place_signals(
+    placed: Sequence[tuple[int, Signal]], types: Sequence[type[Signal]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, list[np.ndarray]]:
+    """Marks of signals, each before the item at a place: kinds, places, rows, and the signals of each type."""
     rows: list[list[np.ndarray]] = [[] for _ in types]
     kinds, references = [], []
     for _, signal in placed:
@@ -71,9 +117,6 @@ def place_signals(ensemble: Ensemble, placed: Sequence[tuple[int, Signal]], type
         kinds.append(SIGNAL + number)
         references.append(len(rows[number]))
         rows[number].append(signal.as_row())
-    ensemble.kinds = np.array(kinds, np.int64)
-    ensemble.references = np.array(references, np.int64)
-    ensemble.places = np.array([place for place, _ in placed], np.int64)
-    ensemble.signals = [
-        np.concatenate(found) if found else empty for found, empty in zip(rows, signal_arrays(types), strict=True)
-    ]
+    signals = [np.concatenate(f) if f else empty for f, empty in zip(rows, signal_arrays(types), strict=True)]
+    places = np.array([place for place, _ in placed], np.int64)
+    return np.array(kinds, np.int64), places, np.array(references, np.int64), signals

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.engine.ensemble import Ensemble, place_signals
+from penstock.engine.ensemble import Columns, Ensemble, Table, place_signals
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.arrow import beyond_int64, null_rows
 from penstock.graph.record import Signal
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
-from penstock.graph.tree import At
+from penstock.graph.tree import At, never_reached
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,19 @@ def _taken(left: list[At], before: int) -> tuple[At, ...]:
     return taken
 
 
-def ensemble_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]], needed: Collection[str]) -> Ensemble:
+@dataclass(frozen=True)
+class Portion:
+    """A batch as it enters the graph: columns, and the marks of signals among the rows."""
+
+    table: Table
+    count: int
+    kinds: np.ndarray
+    places: np.ndarray
+    references: np.ndarray
+    is_last: bool
+
+
+def portion_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]], needed: Collection[str]) -> Portion:
     """A batch as it enters the graph behind a source, or behind what cleans it. `needed` are its used columns."""
     rows, dropped = batch.rows, None
     for node in _cleaning(entry):
@@ -60,24 +72,115 @@ def ensemble_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]
         else:
             here = _nulls(rows, node.names)
             dropped = here if dropped is None else dropped | here
-    ensemble = _kept(rows, batch.base, dropped)
-    _refuse(entry.source, ensemble, needed)
-    ensemble.is_first, ensemble.is_last = batch.is_first, batch.is_last
+    index = np.arange(batch.base, batch.base + rows.num_rows + 1)
     reached = [given for given in batch.control if given.index <= batch.base + batch.rows.num_rows]
     places = [given.index - batch.base for given in reached]
-    if dropped is not None:
+    if dropped is not None and dropped.any():
+        index, rows = index[np.append(~dropped, True)], rows.filter(pa.array(~dropped))
         before = np.concatenate(([0], np.cumsum(~dropped)))
         places = [int(before[place]) for place in places]
-    place_signals(ensemble, list(zip(places, (given.signal for given in reached), strict=True)), signals)
-    return ensemble
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    _refuse(entry.source, columns, index, needed)
+    kinds, at, references, records = place_signals(
+        list(zip(places, (given.signal for given in reached), strict=True)), signals
+    )
+    return Portion(Table(columns, [], records, index), rows.num_rows, kinds, at, references, batch.is_last)
 
 
-def _kept(rows: pa.RecordBatch, base: int, dropped: np.ndarray | None) -> Ensemble:
-    index = None
-    if dropped is not None and dropped.any():
-        index = np.arange(base, base + rows.num_rows + 1)[np.append(~dropped, True)]
-        rows = rows.filter(pa.array(~dropped))
-    return Ensemble(rows.num_rows, dict(zip(rows.schema.names, rows.columns, strict=True)), base, index)
+class Feeder:
+    """Hands the batches of the source to all readers, each batch when they are all through with the one before."""
+
+    def __init__(self, source: n.Source, control: Sequence[At], at_most: int, signals: Sequence[type[Signal]]) -> None:
+        self.source, self.signals = source, signals
+        self.batches = batches(source, control, at_most)
+        self.batch: Batch | None = None
+        self.readers: list[Reader] = []
+
+    def advance(self) -> None:
+        """Go on to the next batch, if all readers are through and there is one."""
+        while all(reader.is_through for reader in self.readers) and not (self.batch and self.batch.is_last):
+            before = self.batch
+            self.batch = next(self.batches, None)
+            if self.batch is None:
+                assert before is not None
+                raise never_reached(before.control[-1], before.base + before.rows.num_rows)
+            portions: dict[n.GraphNode, Portion] = {}
+            for reader in self.readers:
+                if reader.edge not in portions:
+                    portions[reader.edge] = portion_of(reader.edge, self.batch, self.signals, reader.needed)
+                reader.give(portions[reader.edge])
+
+
+class Reader:
+    """What a node that reads the source takes its ensembles from: as a channel, but with nothing to wait for.
+
+    Without `spans`, no item behind a signal is taken together with one before it.
+    """
+
+    def __init__(self, feeder: Feeder, edge: n.GraphNode, needed: Collection[str], *, spans: bool = True) -> None:
+        self.feeder, self.edge, self.needed, self.spans = feeder, edge, needed, spans
+        feeder.readers.append(self)
+        self.portion: Portion | None = None
+        self.row = self.mark = 0
+
+    def give(self, portion: Portion) -> None:
+        self.portion, self.row, self.mark = portion, 0, 0
+
+    @property
+    def is_through(self) -> bool:
+        """Whether all of the batch has been consumed."""
+        return self.portion is None or (self.row == self.portion.count and self.mark == len(self.portion.kinds))
+
+    @property
+    def is_ended(self) -> bool:
+        return self.portion is not None and self.portion.is_last
+
+    @property
+    def has_marks(self) -> bool:
+        return self.portion is not None and self.mark < len(self.portion.kinds)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether nothing more can come before something is consumed: the rest of a batch waits for no other."""
+        return not self.is_through
+
+    def ready(self) -> int:
+        """How many items could be taken in one ensemble, were it wide enough."""
+        if self.portion is None:
+            return 0
+        if self.spans or not self.has_marks:
+            return self.portion.count - self.row
+        return int(self.portion.places[self.mark]) - self.row
+
+    def take(self, most: int) -> Ensemble:
+        """The next ensemble, of at most `most` items."""
+        assert self.portion is not None
+        places = self.portion.places
+        stop = self.row + min(most, self.ready())
+        last = int(np.searchsorted(places, stop, side="right"))
+        is_last = self.portion.is_last and stop == self.portion.count and last == len(places)
+        return Ensemble(
+            self.portion.table,
+            self.row,
+            stop,
+            self.mark,
+            last,
+            self.portion.kinds,
+            places,
+            self.portion.references,
+            _NO_PARENTS,
+            is_last,
+        )
+
+    def consume(self, items: int, marks: int) -> None:
+        self.row += items
+        self.mark += marks
+
+    def check(self) -> None:
+        """Nothing to check: there is no credit here."""
+
+
+_NO_PARENTS = np.empty(0, np.int64)
 
 
 def _cleaning(entry: n.GraphNode) -> list[n.DropNulls | n.FillNull]:
@@ -111,9 +214,9 @@ def _filled(rows: pa.RecordBatch, node: n.FillNull) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _refuse(source: n.Source, ensemble: Ensemble, needed: Collection[str]) -> None:
+def _refuse(source: n.Source, columns: Columns, index: np.ndarray, needed: Collection[str]) -> None:
     """Raise for the first item with a null, or with an unsigned integer that no signed one holds."""
-    found, columns = [], {name: column for name, column in ensemble.columns.items() if name in needed}
+    found, columns = [], {name: column for name, column in columns.items() if name in needed}
     for at, (name, column) in enumerate(columns.items()):
         here = null_rows(column)
         if here is not None:
@@ -121,8 +224,8 @@ def _refuse(source: n.Source, ensemble: Ensemble, needed: Collection[str]) -> No
             found.append((row, at, name, bool(column[row].is_valid)))
     if found:
         row, _, name, is_element = min(found)
-        raise null_error(source.label, name, ensemble.index_at(row), is_element)
+        raise null_error(source.label, name, int(index[row]), is_element)
     for name, column in columns.items():
         beyond = beyond_int64(column)
         if beyond is not None:
-            raise beyond_error(source.label, name, ensemble.index_at(beyond))
+            raise beyond_error(source.label, name, int(index[beyond]))

@@ -1,35 +1,28 @@
-"""A loop that runs: its arrays, what it remembers between calls, and what it gives."""
+"""A loop that runs: its kernel, the arrays that it is given, and what it remembers between calls."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.columns import arrays_of, elements_of, scalars_to_arrow
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
 from penstock.engine.keys import KeyIndex
+from penstock.engine.sinks import ChannelSink, Inputs, LogSink, ResultSink
 from penstock.engine.state import States
-from penstock.errors import DataError, InternalError, PenstockError
-from penstock.graph import faults, types
 from penstock.graph import nodes as n
+from penstock.graph import types
 from penstock.graph.record import Signal
-from penstock.graph.source import to_plain
 from penstock.graph.tree import Delivery
 from penstock.kernels import compile as compiler
 from penstock.kernels import support
 from penstock.kernels.fingerprint import fingerprint
-from penstock.plan.code import Buffer, Column
-from penstock.plan.sink import OutColumn, Outlet, Sink
+from penstock.plan.sink import index_level
 from penstock.plan.spec import Code, Keys
-
-ROOM = 1 << 20
-"""How many rows a sink holds before the loop hands them out: arrays large enough for the system to use large pages."""
 
 
 @dataclass
@@ -51,30 +44,55 @@ class Memory:
 
 @dataclass
 class Output:
-    """What one call of a loop gave: an ensemble for each cut, a batch of columns for each result."""
+    """What came of one firing beside what went into channels: rows of results, and signals that were handed over."""
 
-    ensembles: list[tuple[n.GraphNode, Ensemble]] = field(default_factory=list)
     batches: list[tuple[n.GraphNode, pa.RecordBatch]] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
+    rows: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How far a loop came: the row and the mark that it stopped before, and whether nothing is left to do."""
+
+    row: int
+    mark: int
+    is_all: bool
 
 
 class RunningLoop:
-    """One segment's loop with its arrays. `feed` takes an ensemble and gives outputs in order."""
+    """One segment's loop with its arrays."""
 
-    def __init__(self, code: Code, memory: Memory, signals: tuple[type[Signal], ...], *, compile: bool) -> None:
-        self.code, self.memory, self.signals = code, memory, signals
+    def __init__(
+        self,
+        code: Code,
+        memory: Memory,
+        signals: tuple[type[Signal], ...],
+        channels: list[ChannelSink],
+        *,
+        compile: bool,
+    ) -> None:
+        self.code, self.memory, self.signals, self.channels = code, memory, signals, channels
         assert code.segment is not None
         self.is_compiled = compile and not code.segment.is_interpreted
         self.kernel = self._kernel()
-        self.room = {buffer.name: ROOM for buffer in code.buffers}
         self.integers, self.floats = np.zeros(len(code.integers), np.int64), np.zeros(len(code.floats))
         self.records = {name: (record.layout.new(), record.layout.new()) for name, record in code.records.items()}
         self.emitted = {name: signal.as_row() for name, signal in code.emitted.items()}
         self.heaps = Heaps(code)
-        self.arrays: dict[str, np.ndarray] = {}
         self.where = np.zeros(2, np.int64)
-        self.used = np.zeros(len(code.buffers), np.int64)
-        """How many rows each buffer holds; a result of plain numbers stays, batch after batch, until it is full."""
+        self.used, self.room, self.needed = (np.zeros(len(code.buffers), np.int64) for _ in range(3))
+        self.results = [ResultSink(sink) for sink in code.sinks if not sink.is_cut]
+        self.log = LogSink(code.log, signals) if code.log is not None else None
+        running: list[Any] = [*self.results, *channels]
+        by_sink = {id(each.sink): each for each in running}
+        self.sinks: list[Any] = [by_sink[id(sink)] for sink in code.sinks]
+        self.sinks += [self.log] if self.log is not None else []
+        self.at = {buffer.name: at for at, buffer in enumerate(code.buffers)}
+        self.places = [[self.at[buffer.name] for buffer in sink.buffers] for sink in self.sinks]
+        self.index_level = index_level(code.segment.entry.shape)
+        self.has_index = bool(channels) and self.index_level is None
+        self.is_first = True
 
     def _kernel(self) -> Any:
         """The generated source, compiled or as plain Python, with the functions that it calls."""
@@ -92,316 +110,160 @@ class RunningLoop:
             identity = fingerprint([each.identity for each in taken], places, list(literals.values()))
         return compiler.load(code.source, _scope() | functions | literals, identity)
 
-    def feed(self, ensemble: Ensemble) -> Iterator[Output]:
-        """Run over an ensemble; the loop returns early where room is short, and goes on after it was emptied."""
-        self._number_keys(ensemble)
-        inputs = self._inputs(ensemble)
-        row, mark, first, initial = 0, 0, ensemble.is_first, ensemble.initial
+    def run(self, ensemble: Ensemble, output: Output) -> Done:
+        """Run over an ensemble until it is done, or a channel that the loop writes to has no more room.
+
+        Results are handed out where their room is short. What the kernel raises comes out as it is.
+        """
+        slots = self._number_keys(ensemble)
+        row, mark = ensemble.start, ensemble.first_mark
+        initial = ensemble.initial
         while True:
-            was_empty = not self.used.any()
-            given = self._arguments(ensemble, inputs, first, row, mark, initial)
-            try:
-                with np.errstate(all="ignore"):  # floats follow IEEE, interpreted as compiled
-                    after, mark_after, progress, *heaps = self.kernel(*given)
-            except Exception as error:
-                raise self._explained(error, ensemble) from error
+            self._open_sinks()
+            given = self._arguments(ensemble, slots, row, mark, initial)
+            with np.errstate(all="ignore"):  # floats follow IEEE, interpreted as compiled
+                after, mark_after, progress, *heaps = self.kernel(*given)
+            after, mark_after = int(after), int(mark_after)
             self.heaps.take(heaps, self.integers)
-            output = self._output(ensemble, inputs, row, after, is_short=progress != 3)
+            wrote = self._close_sinks(ensemble, output, row, after, is_short=progress != 3)
             self.heaps.forget(self.integers)
-            if was_empty and (after, mark_after) == (row, mark):
-                self._enlarge()
+            self.is_first = self.is_first and progress == 0
             if progress == 3:
-                self._finish(output, ensemble)
-                yield output
-                return
-            yield output
-            initial = self._parents_at(ensemble, mark_after)
-            row, mark, first = int(after), int(mark_after), first and progress == 0
+                return Done(after, mark_after, True)
+            if self._is_blocked():
+                return Done(after, mark_after, False)
+            if not wrote and (after, mark_after) == (row, mark):
+                self._enlarge()
+            initial = _parents_at(ensemble, initial, mark, mark_after)
+            row, mark = after, mark_after
 
     # Into the loop
 
-    def _number_keys(self, ensemble: Ensemble) -> None:
+    def _number_keys(self, ensemble: Ensemble) -> list[np.ndarray]:
         """Find the numbers of all keys in the ensemble, so that there is a record for each before the loop runs."""
-        self.slots = {name: self._slots(keys, ensemble) for name, keys in self.code.keys.items()}
+        slots = [self._slots(keys, ensemble) for keys in self.code.keys.values()]
         for node in self.code.states.values():
             if node.given.key is not None:
                 self.memory.of(node).reserve(self.memory.index(node.given.key).count)
+        return slots
 
     def _slots(self, keys: Keys, ensemble: Ensemble) -> np.ndarray:
+        """The numbers of keys, at the places of the rows that have them."""
+        window = ensemble.window
+        start, stop = (ensemble.start, ensemble.stop) if keys.level is None else ensemble.parents_used(keys.level)
         columns = []
         for given in keys.inputs:
-            if given.level is None:
-                columns.append(ensemble.columns[given.field])
-            elif given.level == keys.level:
-                columns.append(ensemble.parents[given.level][given.field])
+            column = window.column(given.level, given.field)
+            if given.level == keys.level:
+                columns.append(column.slice(start, stop - start))
             else:
-                rows = pa.array(ensemble.parent_rows(given.level, keys.level))
-                columns.append(ensemble.parents[given.level][given.field].take(rows))
-        return self.memory.index(keys.node).number(columns)
+                assert given.level is not None
+                columns.append(column.take(pa.array(ensemble.parent_rows(given.level, keys.level))))
+        numbers = self.memory.index(keys.node).number(columns)
+        if start == 0:
+            return numbers
+        placed = np.zeros(stop, numbers.dtype)
+        placed[start:] = numbers
+        return placed
 
-    def _inputs(self, ensemble: Ensemble) -> dict[str, pa.Array]:
-        """The Arrow columns by the prefix that the loop knows them by."""
-        found = {}
-        for given in self.code.inputs:
-            table = ensemble.columns if given.level is None else ensemble.parents[given.level]
-            found[given.column.prefix] = table[given.field]
-        return found
+    def _open_sinks(self) -> None:
+        for sink, places in zip(self.sinks, self.places, strict=True):
+            if isinstance(sink, ChannelSink):
+                sink.channel.make_room()
+            for at, start, end in zip(places, sink.starts(), sink.ends(), strict=True):
+                self.used[at], self.room[at] = start, end
 
     def _arguments(
-        self, ensemble: Ensemble, inputs: dict[str, pa.Array], first: bool, row: int, mark: int, initial: np.ndarray
+        self, ensemble: Ensemble, slots: list[np.ndarray], row: int, mark: int, initial: np.ndarray
     ) -> list[Any]:
-        code = self.code
-        self.room_array = np.array([self.room[b.name] for b in code.buffers], np.int64)
-        self.needed = np.zeros(len(code.buffers), np.int64)
-        arguments: list[Any] = [ensemble.count, first, ensemble.is_last, row, mark]
-        arguments += [ensemble.kinds, ensemble.places, ensemble.references, self._indices(ensemble), initial]
-        arguments += [self.where, self.integers, self.floats, self.room_array, self.needed, self.used]
+        code, window = self.code, ensemble.window
+        self.needed[:] = 0
+        indices = window.indices() if self.has_index else _NO_INDICES
+        arguments: list[Any] = [ensemble.stop, ensemble.last_mark, self.is_first, ensemble.is_last, row, mark]
+        arguments += [ensemble.kinds, ensemble.places, ensemble.references, indices, initial]
+        arguments += [self.where, self.integers, self.floats, self.room, self.needed, self.used]
         for given in code.inputs:
-            column = inputs[given.column.prefix]
-            arguments += [column] if given.is_plain else arrays_of(column, given.is_wide)
-        arguments += [self.slots[name] for name in code.keys]
+            if given.is_plain:
+                arguments.append(window.column(given.level, given.field))
+            else:
+                arguments += window.arrays(given.level, given.field, given.is_wide)
+        arguments += slots
         for node in code.states.values():
             states = self.memory.of(node)
             arguments += [states.records, states.fresh]
         for pair in self.records.values():
             arguments += pair
-        arguments += [ensemble.signals[number] for number in code.signals_in.values()]
+        signals = window.signals
+        arguments += [signals[number] for number in code.signals_in.values()]
         arguments += list(self.emitted.values())
         arguments += self.heaps.arrays()
-        for name, dtype in self._sink_arrays():
-            arguments.append(self._array(name, dtype))
+        for sink in self.sinks:
+            arguments += sink.arrays()
         return arguments
-
-    def _indices(self, ensemble: Ensemble) -> np.ndarray:
-        """The indices of the items, where the loop hands them on to other loops."""
-        return ensemble.indices() if any(sink.is_cut for sink in self.code.sinks) else np.empty(0, np.int64)
-
-    def _sink_arrays(self) -> Iterator[tuple[tuple[str, str], Any]]:
-        """The arrays that the loop writes, in the order of its arguments: (buffer, array) and the element type."""
-        for sink in self.code.sinks:
-            for outlet in [sink.items, *sink.parents]:
-                for column in outlet.columns:
-                    if column.array is not None:
-                        yield (outlet.buffer.name, column.array), _stored(column)
-            if sink.marks is not None:
-                for part in ("kind", "at", "ref"):
-                    yield (sink.marks.name, f"{sink.marks.name}_{part}"), np.dtype("i8")
-            for number, buffer in sink.signals.items():
-                yield (buffer.name, buffer.name), self.signals[number].layout.dtype
-        if self.code.log is not None:
-            yield ("log", "log"), (np.dtype("i8"), 3)
-            for number, signal in enumerate(self.signals):
-                yield ("log", f"log_{number}"), signal.layout.dtype
-
-    def _array(self, name: tuple[str, str], dtype: Any) -> np.ndarray:
-        buffer, array = name
-        held = self.arrays.get(array)
-        if held is None or len(held) < self.room[buffer]:
-            dtype, *width = dtype if isinstance(dtype, tuple) else (dtype,)
-            try:
-                held = self.arrays[array] = np.empty((self.room[buffer], *width), dtype)
-            except MemoryError:
-                raise DataError(
-                    f"one item may give {self.room[buffer]} outputs, which no memory holds; lower at_most="
-                ) from None
-        return held
 
     # Out of the loop
 
+    def _close_sinks(self, ensemble: Ensemble, output: Output, row: int, after: int, *, is_short: bool) -> int:
+        """Take over what was written: into channels, and into results unless they can wait; how many rows."""
+        inputs, used, wrote = Inputs(self.code, ensemble, self.heaps), self.used.tolist(), 0
+        for sink, places in zip(self.sinks, self.places, strict=True):
+            if isinstance(sink, ChannelSink):
+                before, marks = sink.channel.sent, sink.channel.sent_marks
+                sink.send(inputs, [used[at] for at in places], self._index_at(sink, ensemble, after))
+                wrote += sink.channel.sent - before + sink.channel.sent_marks - marks
+                output.rows += sink.channel.sent - before
+            elif isinstance(sink, LogSink):
+                output.deliveries += sink.deliveries(used[places[0]])
+                wrote += used[places[0]]
+            else:
+                output.rows += used[places[0]] - sink.used
+                wrote += used[places[0]]
+                if sink.can_wait and not is_short and not ensemble.is_last:
+                    sink.used = used[places[0]]
+                else:
+                    output.batches.append((sink.sink.node, sink.batch(inputs, used[places[0]], row, after)))
+        return wrote
+
+    def _index_at(self, sink: ChannelSink, ensemble: Ensemble, row: int) -> int:
+        return index_at(self.code, ensemble, row) if sink.has_index else 0
+
+    def _is_blocked(self) -> bool:
+        """Whether the loop stopped because a channel has no more room."""
+        for sink, places in zip(self.sinks, self.places, strict=True):
+            if isinstance(sink, ChannelSink) and any(self.needed[at] > self.room[at] for at in places):
+                return True
+        return False
+
     def _enlarge(self) -> None:
-        """Make room for what a single row needs: nothing was done, though every buffer was empty."""
-        for at, buffer in enumerate(self.code.buffers):
-            if self.needed[at] > self.room[buffer.name]:
-                self.room[buffer.name] = max(int(self.needed[at]), 2 * self.room[buffer.name])
-
-    def _output(
-        self, ensemble: Ensemble, inputs: dict[str, pa.Array], start: int, stop: int, *, is_short: bool
-    ) -> Output:
-        """Empty the sinks, but for results that can wait until room is short or the stream ends."""
-        output, kept = Output(), np.zeros_like(self.used)
-        columns = _Columns(inputs, self.heaps)
-        for sink in self.code.sinks:
-            if _can_wait(sink) and not is_short and not ensemble.is_last:
-                at = self.code.buffers.index(sink.items.buffer)
-                kept[at] = self.used[at]
-                continue
-            items = self._rows(sink.items, columns, start, stop)
-            if sink.is_cut:
-                output.ensembles.append((sink.node, self._ensemble(sink, items, columns, ensemble, stop)))
-            else:
-                output.batches.append((sink.node, pa.RecordBatch.from_arrays(list(items.values()), names=list(items))))
-        if self.code.log is not None:
-            output.deliveries = self._deliveries()
-        self.used = kept
-        return output
-
-    def _count(self, buffer: Buffer) -> int:
-        return int(self.used[self.code.buffers.index(buffer)])
-
-    def _rows(self, outlet: Outlet, columns: _Columns, start: int, stop: int) -> dict[str, pa.Array]:
-        count, rows = self._count(outlet.buffer), {}
-        for column in outlet.columns:
-            if column.array is None:
-                assert column.origin is not None
-                rows[column.field] = columns.of(column.origin).slice(start, stop - start)
-            elif column.origin is None:
-                rows[column.field] = scalars_to_arrow(self._handed(column.array, count), column.type)
-            else:
-                indices = pa.array(self.arrays[column.array][:count])
-                try:
-                    rows[column.field] = columns.of(column.origin).take(indices).cast(column.type)
-                except pa.ArrowInvalid as error:
-                    raise DataError(
-                        f"{column.field!r} of {count} rows does not fit one batch of {column.type}: {error}; run with "
-                        f"a smaller batch_items, or make the column large_string or large_list before"
-                    ) from None
-        return rows
-
-    def _handed(self, name: str, count: int) -> np.ndarray:
-        """What was written to an array, to keep: the array itself where it is mostly full, else a copy."""
-        held = self.arrays[name]
-        if 2 * count < len(held):
-            return held[:count].copy()
-        del self.arrays[name]
-        return held[:count]
-
-    def _ensemble(
-        self, sink: Sink, items: dict[str, pa.Array], columns: _Columns, ensemble: Ensemble, stop: int
-    ) -> Ensemble:
-        assert sink.marks is not None
-        count, marks = self._count(sink.items.buffer), self._count(sink.marks)
-        kinds, places, references = (
-            self.arrays[f"{sink.marks.name}_{part}"][:marks].copy() for part in ("kind", "at", "ref")
-        )
-        index = items.pop("#index").to_numpy() if "#index" in items else np.empty(0, np.int64)
-        made = Ensemble(count, items, index=np.append(index, ensemble.index_at(stop)))
-        made.kinds, made.places, made.references = kinds, places, references
-        made.parents = [self._rows(outlet, columns, 0, 0) for outlet in sink.parents]
-        made.signals = [self.arrays[buffer.name][: self._count(buffer)].copy() for buffer in sink.signals.values()]
-        made.initial = np.array(
-            [self._initial(outlet, depth, made) for depth, outlet in enumerate(sink.parents)], np.int64
-        )
-        return made
-
-    def _initial(self, outlet: Outlet, depth: int, made: Ensemble) -> int:
-        """Row 0 where the region was open from before: then one row more was written than regions were opened."""
-        opened = int(np.sum(made.kinds == 2 * depth))
-        return 0 if self._count(outlet.buffer) > opened else -1
-
-    def _parents_at(self, ensemble: Ensemble, mark: int) -> np.ndarray:
-        """The rows of the parents that are open before a mark."""
-        rows = ensemble.initial.copy()
-        for kind, reference in zip(ensemble.kinds[:mark], ensemble.references[:mark], strict=True):
-            if kind < 2 * len(rows):
-                rows[kind // 2] = reference if kind % 2 == 0 else -1
-        return rows
-
-    def _finish(self, output: Output, ensemble: Ensemble) -> None:
-        for _, made in output.ensembles:
-            made.is_last = ensemble.is_last
-
-    def _deliveries(self) -> list[Delivery]:
-        assert self.code.log is not None
-        found = []
-        for at in range(self._count(self.code.log)):
-            node, place, number = (int(value) for value in self.arrays["log"][at])
-            found.append(Delivery(node, place, _signal(self.signals[number], self.arrays[f"log_{number}"][at])))
-        return found
-
-    # When something is wrong
-
-    def _explained(self, error: Exception, ensemble: Ensemble) -> PenstockError:
-        """What a loop raised, as an error that names the node, the function and the item."""
-        number, row = int(self.where[0]), int(self.where[1])
-        index = ensemble.index_at(row)
-        if isinstance(error, support.Fault):
-            fault = self.code.faults[-number - 1]
-            if fault.function is not None:
-                bad = ValueError(_BAD_RESULTS[fault.kind].format(fault.what))
-                return faults.function_error(fault.function, bad, index, self._item(ensemble, row))
-            explained: PenstockError = _FAULTS[fault.kind](fault.node, fault.what, index)
-            return explained
-        if isinstance(error, (PenstockError, MemoryError)) or not 0 <= number < len(self.code.functions):
-            return InternalError(f"a loop failed with {type(error).__name__}: {error}")
-        if self.is_compiled and row < ensemble.count:
-            error = self._replayed(ensemble, row) or error
-        return faults.function_error(self.code.functions[number], error, index, self._item(ensemble, row))
-
-    def _replayed(self, ensemble: Ensemble, row: int) -> Exception | None:
-        """Run one row again as plain Python: its error knows what the function was called with, and the line.
-
-        The row runs on copies and without what came before it, so it may go another way; then there is None.
-        """
-        memory = Memory(self.memory.keys, {node: states.copy() for node, states in self.memory.states.items()})
-        twin = RunningLoop(self.code, memory, self.signals, compile=False)
-        alone = Ensemble(1, {name: column.slice(row, 1) for name, column in ensemble.columns.items()})
-        alone.parents, alone.signals = ensemble.parents, ensemble.signals
-        alone.initial = np.array([ensemble.parent_rows(d)[row] for d in range(len(ensemble.parents))], np.int64)
-        try:
-            for _ in twin.feed(alone):
-                pass
-        except PenstockError as error:
-            same = int(twin.where[0]) == int(self.where[0])
-            return error.__cause__ if same and isinstance(error.__cause__, Exception) else None
-        return None
-
-    def _item(self, ensemble: Ensemble, row: int) -> dict[str, Any]:
-        """The item that entered the loop at a row, as plain values."""
-        columns = ensemble.columns.items() if row < ensemble.count else ()
-        return {name: _shown(column.slice(row, 1)) for name, column in columns if not name.startswith("#")}
+        """Make room in the results for what a single row needs: nothing was done, though they were empty."""
+        for sink, places in zip(self.sinks, self.places, strict=True):
+            if not isinstance(sink, ChannelSink):
+                sink.enlarge(int(self.needed[places[0]]))
 
 
-_FAULTS: dict[str, Any] = {
-    "too_many": lambda node, what, index: faults.too_many(node, index),
-    "nan_key": faults.nan_key,
-    "unequal_lengths": lambda node, what, index: faults.unequal_lengths(node, index),
-    "empty_region": faults.empty_region,
-    "sum_overflow": faults.sum_overflow,
-}
-_BAD_RESULTS = {
-    "array_size": "the result must hold {} elements",
-    "bad_utf8": "a result declared as a string must be valid UTF-8; declare it as bytes",
-}
+_NO_INDICES = np.empty(0, np.int64)
 
 
-def _shown(value: pa.Array) -> Any:
-    """One value for a message: bytes where a text is no UTF-8."""
-    try:
-        return to_plain(value)[0]
-    except UnicodeDecodeError:
-        return value.cast(pa.large_binary())[0].as_py()
+def index_at(code: Code, ensemble: Ensemble, row: int) -> int:
+    """The index in the source of the item at a row of an ensemble; behind the last, of the one that would follow."""
+    assert code.segment is not None
+    level = index_level(code.segment.entry.shape)
+    if level is None:
+        return int(ensemble.window.indices()[min(row, ensemble.stop)])
+    parents = ensemble.parent_rows(level)
+    if not len(parents):
+        return 0
+    (indices,) = ensemble.window.arrays(level, "#index", False)
+    return int(indices[parents[min(row, ensemble.stop - 1) - ensemble.start]])
 
 
-class _Columns:
-    """The columns that a loop's indices point into."""
-
-    def __init__(self, inputs: dict[str, pa.Array], heaps: Heaps) -> None:
-        self.inputs, self.heaps = inputs, heaps
-        self.made: dict[str, pa.Array] = {}
-
-    def of(self, column: Column) -> pa.Array:
-        name = column.prefix
-        if name not in self.made:
-            if name in self.inputs:
-                self.made[name] = self.inputs[name]
-            elif name in self.heaps.held:
-                self.made[name] = self.heaps.held[name].column()
-            else:
-                self.made[name] = elements_of(self.of(Column(name[:-2], pa.null(), column.is_heap)))
-        return self.made[name]
-
-
-def _can_wait(sink: Sink) -> bool:
-    """Whether all that leaves is numbers, which mean the same when this batch is gone."""
-    return not sink.is_cut and all(c.array is not None and c.origin is None for c in sink.items.columns)
-
-
-def _stored(column: OutColumn) -> np.dtype:
-    return np.dtype("i8") if column.origin is not None else types.storage(column.type)
-
-
-def _signal(kind: type[Signal], row: np.void) -> Signal:
-    return kind(**{name: row[name] for name in kind.layout.initial})
+def _parents_at(ensemble: Ensemble, rows: np.ndarray, mark: int, after: int) -> np.ndarray:
+    """The rows of the parents that are open behind some marks."""
+    rows = rows.copy()
+    for kind, reference in zip(ensemble.kinds[mark:after], ensemble.references[mark:after], strict=True):
+        if 0 <= kind < 2 * len(rows):
+            rows[kind // 2] = reference if kind % 2 == 0 else -1
+    return rows
 
 
 def _literal(value: Any, t: pa.DataType) -> np.ndarray:

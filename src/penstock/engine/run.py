@@ -1,99 +1,165 @@
-"""Run a graph: plan it, feed the source through its loops, gather the results."""
+"""Run a graph: plan it, make its nodes and channels, fire them, and gather the results."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.ensemble import Ensemble
-from penstock.engine.intake import batches, ensemble_of
+from penstock.engine.channel import Channel
+from penstock.engine.intake import Feeder, Reader
 from penstock.engine.loop import Memory, RunningLoop
+from penstock.engine.node import RunningNode
+from penstock.engine.options import Options
+from penstock.engine.scheduler import Scheduler, policy
+from penstock.engine.sinks import ChannelSink, fields_of
+from penstock.engine.statistics import EdgeStatistics, Firing, Statistics
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
-from penstock.graph.columns import call_on_columns, check_row_by_row
 from penstock.graph.reference import Result
-from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
+from penstock.graph.tree import At, Delivery, Tree, check_signals
+from penstock.kernels import credit
+from penstock.plan.capacity import Bounds, Wanted, bounds
 from penstock.plan.fuse import Segment
-from penstock.plan.plan import Plan, plan
-
-BATCH_ITEMS = 1 << 20
-"""How many items of the source are taken at a time."""
+from penstock.plan.plan import plan
 
 
 class Run:
-    """One run of some results of a graph. It can be run once."""
+    """One run of some results of a graph, with its options. It can be run once."""
 
-    def __init__(
-        self,
-        leaves: tuple[n.GraphNode, ...],
-        control: Sequence[At] = (),
-        *,
-        compile: bool = True,
-        batch_items: int | None = None,
-    ) -> None:
-        if batch_items is not None and (not isinstance(batch_items, int) or not 1 <= batch_items < 2**63):
-            raise GraphError(f"run: batch_items must be a whole number of at least 1; got {batch_items!r}")
+    def __init__(self, leaves: tuple[n.GraphNode, ...], control: Sequence[At] = (), **options: Any) -> None:
+        self.options = Options(**options)
         self.tree = Tree(leaves)
         self.control = check_signals(self.tree, control)
-        self.compile = compile
-        self.batch_items = batch_items or BATCH_ITEMS
+        self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
+        self.bounds = self._bounds()
         self.deliveries: list[Delivery] = []
+        self.firings: list[Firing] = []
+        self.nodes: list[RunningNode] = []
+        self.has_begun = False
+
+    def _bounds(self) -> dict[Segment, Bounds]:
+        """The bounds of every channel, by the segment that it feeds."""
+        o, planned = self.options, self.planned
+        wanted = Wanted(o.channel_width, o.capacity, o.capacity_signals, o.credit == "balance", o.threshold)
+        found = {}
+        for segment in planned.segments:
+            for sink in planned.codes[segment].sinks:
+                if sink.feeds is not None:
+                    found[sink.feeds] = bounds(segment, sink, wanted)
+        return found
+
+    # Results
+
+    def collect(self) -> pa.Table:
+        """The first result, whole."""
+        return self.tables()[0]
 
     def tables(self) -> tuple[pa.Table, ...]:
         """All results, whole."""
-        return self._gathered(plan(self.tree))
-
-    def result(self) -> Result:
-        """All results, and every signal with the place where it was handed to a node."""
-        tables = self._gathered(plan(self.tree, trace=True))
-        return Result(tables, tuple(self.deliveries))
-
-    def _gathered(self, planned: Plan) -> tuple[pa.Table, ...]:
         found: list[list[pa.RecordBatch]] = [[] for _ in self.tree.leaves]
-        for made in self._batches(planned):
+        for made in self.batches():
             for gathered, batch in zip(found, made, strict=True):
                 gathered.append(batch)
         return tuple(
             pa.Table.from_batches(batches, _schema(leaf)) for leaf, batches in zip(self.tree.leaves, found, strict=True)
         )
 
+    def result(self) -> Result:
+        """All results and, with `trace=True`, every signal with the place where it was handed to a node."""
+        tables = self.tables()
+        return Result(tables, tuple(self.deliveries))
+
     def batches(self) -> Iterator[tuple[pa.RecordBatch, ...]]:
         """The results as they come: each time a batch for every result."""
-        return self._batches(plan(self.tree))
-
-    def _batches(self, planned: Plan) -> Iterator[tuple[pa.RecordBatch, ...]]:
-        memory = Memory()
-        self.loops = {
-            segment: RunningLoop(planned.codes[segment], memory, planned.signals, compile=self.compile)
-            for segment in planned.segments
-        }
-        self.planned = planned
-        self.fed: set[Segment] = set()
-        for batch in batches(self.tree.source, self.control, self.batch_items):
-            ensembles: dict[n.GraphNode, Ensemble] = {}
-            for segment in planned.fed_by(None):
-                if segment.edge not in ensembles:
-                    needed = planned.needed_at(segment.edge)
-                    ensembles[segment.edge] = ensemble_of(segment.edge, batch, planned.signals, needed)
-                yield from self._feed(segment, ensembles[segment.edge])
-            if not batch.is_last and batch.control and batch.control[-1].index > batch.base + batch.rows.num_rows:
-                raise never_reached(batch.control[-1], batch.base + batch.rows.num_rows)
-
-    def _feed(self, segment: Segment, ensemble: Ensemble) -> Iterator[tuple[pa.RecordBatch, ...]]:
-        """Run a segment over an ensemble, and at once the segments that its cuts feed, so that order is kept."""
-        if isinstance(segment.entry, n.MapColumns) and segment.entry is not segment.edge:
-            ensemble = _with_columns(segment.entry, ensemble)
-        for output in self.loops[segment].feed(ensemble):
+        scheduler = self.scheduler()
+        started = self.options.clock()
+        for output in scheduler.run():
             self.deliveries += output.deliveries
             if output.batches:
-                found = dict(output.batches)
-                yield tuple(found[leaf] if leaf in found else _nothing(leaf) for leaf in self.tree.leaves)
-            for node, made in output.ensembles:
-                for fed in self.planned.fed_by(segment, node):
-                    made.is_first = fed not in self.fed
-                    self.fed.add(fed)
-                    yield from self._feed(fed, made)
+                for found in _in_turn(output.batches):
+                    yield tuple(found[leaf] if leaf in found else _nothing(leaf) for leaf in self.tree.leaves)
+            self.seconds = self.options.clock() - started
+
+    # The running parts
+
+    def scheduler(self) -> Scheduler:
+        """All nodes with their channels, ready to be fired. For a run, once."""
+        if self.has_begun:
+            raise GraphError("run: a run can be run once; make another")
+        self.has_begun, self.seconds = True, 0.0
+        o = self.options
+        feeder = Feeder(self.tree.source, self.control, o.source_items, self.planned.signals)
+        protocol, memory = credit.protocol(o.compile), Memory()
+        self.channels: dict[Segment, Channel] = {}
+        for segment in self.planned.segments:
+            sinks = [self._channel(sink, protocol) for sink in self.planned.codes[segment].sinks if sink.is_cut]
+            loop = RunningLoop(self.planned.codes[segment], memory, self.planned.signals, sinks, compile=o.compile)
+            source = self._input(feeder, segment)
+            width = o.width or (o.channel_width if segment.feeder is not None else o.source_items)
+            self.nodes.append(RunningNode(segment, loop, source, width, o.clock, self.firings if o.trace else None))
+        return Scheduler(self.nodes, feeder, policy(o.policy, o.seed), check=o.check)
+
+    def _channel(self, sink: Any, protocol: Any) -> ChannelSink:
+        parents = [fields_of(outlet) for outlet in sink.parents]
+        signals = [signal.layout.dtype for signal in self.planned.signals]
+        channel = Channel(fields_of(sink.items), parents, signals, self.bounds[sink.feeds], protocol)
+        channel.spans = self._context(sink.node) != "sparse"
+        self.channels[sink.feeds] = channel
+        return ChannelSink(sink, channel)
+
+    def _input(self, feeder: Feeder, segment: Segment) -> Channel | Reader:
+        if segment.feeder is not None:
+            return self.channels[segment]
+        spans = self._context(segment.edge) != "sparse"
+        return Reader(feeder, segment.edge, self.planned.needed_at(segment.edge), spans=spans)
+
+    def _context(self, node: n.GraphNode) -> str:
+        given = self.options.context
+        if isinstance(given, str):
+            return given
+        by_node = {stream.node: context for stream, context in given.items()}
+        return by_node.get(node, "auto")
+
+    # What was seen
+
+    def statistics(self) -> Statistics:
+        """What was counted, so far."""
+        nodes = tuple(node.counter.record(node.name, node.width) for node in self.nodes)
+        edges = tuple(self._edge(segment, channel) for segment, channel in self.channels.items())
+        return Statistics(self.options.channel_width, self.seconds, nodes, edges, tuple(self.firings))
+
+    def _edge(self, segment: Segment, channel: Channel) -> EdgeStatistics:
+        assert segment.feeder is not None
+        sender = next(node for node in self.nodes if node.segment is segment.feeder)
+        return EdgeStatistics(
+            segment.feeder.name,
+            segment.name,
+            "lane" if channel.spans else "sparse",
+            channel.bounds.items,
+            channel.bounds.signals,
+            channel.highest_items,
+            channel.highest_signals,
+            channel.sent,
+            channel.granted,
+            channel.messages,
+            sender.stalls,
+            0,
+        )
+
+
+def _in_turn(
+    batches: list[tuple[n.GraphNode, pa.RecordBatch]],
+) -> Iterator[dict[n.GraphNode, pa.RecordBatch]]:
+    """Groups with at most one batch of each result, in order."""
+    found: dict[n.GraphNode, pa.RecordBatch] = {}
+    for leaf, batch in batches:
+        if leaf in found:
+            yield found
+            found = {}
+        found[leaf] = batch
+    yield found
 
 
 def _schema(leaf: n.GraphNode) -> pa.Schema:
@@ -103,20 +169,3 @@ def _schema(leaf: n.GraphNode) -> pa.Schema:
 def _nothing(leaf: n.GraphNode) -> pa.RecordBatch:
     schema = _schema(leaf)
     return pa.RecordBatch.from_arrays([pa.array([], t) for t in schema.types], schema=schema)
-
-
-def _with_columns(node: n.MapColumns, ensemble: Ensemble) -> Ensemble:
-    """The ensemble with the columns that a function over whole columns makes."""
-    columns = []
-    for name in node.names:
-        if name in ensemble.columns:
-            columns.append(ensemble.columns[name])
-        else:
-            depth = next(d for d, region in enumerate(node.given.regions) if name in region.fields)
-            columns.append(ensemble.parents[depth][name].take(pa.array(ensemble.parent_rows(depth))))
-    if ensemble.count == 0:  # no rows, no call: a function may not be made for it
-        made = {name: pa.array([], t) for name, t in node.types.items()}
-    else:
-        made = call_on_columns(node, columns, ensemble.count)
-        check_row_by_row(node, columns, made, ensemble.count)
-    return Ensemble(**{**vars(ensemble), "columns": ensemble.columns | made})

@@ -19,6 +19,7 @@ from penstock.graph.source import from_table, table_of_arrays, table_of_dicts
 from penstock.graph.tree import At
 
 if TYPE_CHECKING:
+    from penstock.engine.run import Run
     from penstock.report.graph import GraphPicture
 
 
@@ -270,22 +271,20 @@ class Stream:
 
     # Running and showing
 
-    def collect(self, *, control: Sequence[At] = (), compile: bool = True, batch_items: int | None = None) -> pa.Table:
+    def collect(self, *, control: Sequence[At] = (), **options: Any) -> pa.Table:
         """Run the graph and gather the result as an Arrow table.
 
-        `control` holds signals placed from outside. `compile=False` interprets everything, so that a debugger can step
-        into the functions. `batch_items` bounds how many source items are taken at a time; the result does not
-        depend on it.
+        `control` holds signals placed from outside. The other options say how to run and never change the result:
+        `compile=False` interprets everything, so that a debugger can step into the functions; `batch_items` bounds how
+        many source items are taken at a time; `fuse`, `width`, `capacity`, `context` and others are those of `prepare`.
 
         >>> import penstock as ps
         >>> ps.from_items([{"v": 1}]).collect().to_pylist()
         [{'v': 1}]
         """
-        return run(self, control=control, compile=compile, batch_items=batch_items)[0]
+        return run(self, control=control, **options)[0]
 
-    def batches(
-        self, *, control: Sequence[At] = (), compile: bool = True, batch_items: int | None = None
-    ) -> Iterator[pa.RecordBatch]:
+    def batches(self, *, control: Sequence[At] = (), **options: Any) -> Iterator[pa.RecordBatch]:
         """Run the graph and hand out the result batch by batch, so that it need never be in memory as a whole.
 
         >>> import penstock as ps
@@ -294,9 +293,27 @@ class Stream:
         """
         from penstock.engine.run import Run
 
-        for (batch,) in Run((self.node,), control, compile=compile, batch_items=batch_items).batches():
+        for (batch,) in Run((self.node,), control, **options).batches():
             if batch.num_rows:
                 yield batch
+
+    def prepare(self, *, control: Sequence[At] = (), **options: Any) -> Run:
+        """Plan a run without running it: the result comes from its `collect`, what was counted from `statistics`.
+
+        Options: `compile`, `batch_items`, `fuse`, `width`, `capacity`, `capacity_signals`, `context`, `credit`,
+        `threshold`, `policy`, `seed`, `trace`, `check`. What cannot be run is refused here.
+
+        >>> import penstock as ps
+        >>> evens = ps.from_items([{"v": v} for v in range(10)]).filter(lambda v: v % 2 == 0)
+        >>> run = evens.map(w=lambda v: v // 2).prepare(fuse=False, width=4)
+        >>> run.collect()["w"].to_pylist()
+        [0, 1, 2, 3, 4]
+        >>> [(node.name, node.firings, node.items) for node in run.statistics().nodes]
+        [('filter', 3, 10), ("map 'w'", 2, 5)]
+        """
+        from penstock.engine.run import Run
+
+        return Run((self.node,), control, **options)
 
     def explain(self) -> str:
         """The graph and the plan as text: which nodes run in one loop, and why each loop ends where it does.
@@ -343,9 +360,7 @@ def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
 
 
-def run(
-    *streams: Stream, control: Sequence[At] = (), compile: bool = True, batch_items: int | None = None
-) -> tuple[pa.Table, ...]:
+def run(*streams: Stream, control: Sequence[At] = (), **options: Any) -> tuple[pa.Table, ...]:
     """Run several results of one source together, in one pass, and gather each as a table.
 
     >>> import penstock as ps
@@ -361,7 +376,7 @@ def run(
             raise GraphError(f"run: takes streams; got {stream!r}")
     if not streams:
         raise GraphError("run: takes at least one stream; got none")
-    return Run(tuple(s.node for s in streams), control, compile=compile, batch_items=batch_items).tables()
+    return Run(tuple(s.node for s in streams), control, **options).tables()
 
 
 def from_arrow(data: Any, *, name: str = "arrow") -> Stream:

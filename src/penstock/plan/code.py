@@ -187,6 +187,8 @@ class Buffer:
 
     name: str
     terms: dict[str, list[str]] = field(default_factory=dict)
+    numbers: dict[str, int | None] = field(default_factory=dict)
+    """The same as numbers, None where it depends on the length of a list."""
 
     @property
     def count(self) -> str:
@@ -195,6 +197,14 @@ class Buffer:
     def reserve(self, site: Site, times: int = 1) -> None:
         bound = site.bound if times == 1 else f"{times} * {site.bound}"
         self.terms.setdefault(site.phase, []).append(bound)
+        before = self.numbers.get(site.phase, 0)
+        self.numbers[site.phase] = None if site.spans or before is None else before + times * site.factor
+
+    @property
+    def most(self) -> int | None:
+        """The most that one turn of any phase may put into it; None where that depends on the length of a list."""
+        found = [number for number in self.numbers.values() if number is not None]
+        return None if len(found) < len(self.numbers) else max(found, default=0)
 
     def term(self, phase: str) -> str:
         """The sum of what the places of a phase may write. A place that stands twice counts twice."""

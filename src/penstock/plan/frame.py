@@ -6,7 +6,8 @@ can come of it still fits, and returns early where it does not, so that nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,11 +18,12 @@ from penstock.graph import types
 from penstock.graph.function import Function
 from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
+from penstock.kernels.credit import SIGNAL
 from penstock.plan.accumulate import Accumulator
-from penstock.plan.code import Buffer, Column, Level, Ref, Site
-from penstock.plan.fuse import Segment
+from penstock.plan.code import Buffer, Column, Level, Ref, Site, Value
+from penstock.plan.fuse import Segment, opened_at
 from penstock.plan.outlets import OutletWriter
-from penstock.plan.sink import CLOSE, OPEN, SIGNAL, Heap, Sink
+from penstock.plan.sink import CLOSE, INDEX, OPEN, Heap, index_level
 from penstock.plan.spec import Code, Input
 
 
@@ -33,16 +35,21 @@ class FrameWriter(OutletWriter):
         tree: Tree,
         segment: Segment,
         needed: dict[n.GraphNode, Names],
-        cuts: frozenset[n.GraphNode],
+        cuts: Sequence[Segment],
         leaves: frozenset[n.GraphNode],
         trace: bool,
     ) -> None:
         super().__init__(tree, segment, needed)
         self.trace = trace
         for node in [segment.entry, *segment.nodes]:
-            for kinds, is_cut in ((leaves, False), (cuts, True)):
-                if node in kinds:
-                    self.add_sink(node, is_cut)
+            if node in leaves:
+                self.add_sink(node, None)
+            for fed in cuts:
+                if fed.edge is node:
+                    self.add_sink(node, fed)
+        by_piece = [node for fed in cuts for node in opened_at(segment, fed.edge)]
+        self.by_piece = segment.resumable if segment.resumable in by_piece else None
+        """The first node, where its elements may leave piece by piece."""
         self.accumulators: dict[n.Aggregate, Accumulator] = {}
         self.found_parents: dict[n.GraphNode, Level] = {}
         self.rooms: dict[str, Buffer] = {}
@@ -79,7 +86,8 @@ class FrameWriter(OutletWriter):
     def write(self) -> Code:
         entry, out, regions = self.segment.entry, self.out, self.segment.entry.shape.regions
         parents = tuple(self._entry_level(depth) for depth in range(len(regions)))
-        site = Site((*parents, self._entry_level(None)), aligned=True)
+        # Whole columns are handed on only where they stay as they are, which those in a channel do not.
+        site = Site((*parents, self._entry_level(None)), aligned=self.segment.feeder is None)
         out.depth = 1
         first = self._phase(
             "first", lambda: self.hand_on(self.open, entry, None, Site((), phase="first")), "if first", 0
@@ -87,7 +95,8 @@ class FrameWriter(OutletWriter):
         out.depth = 3
         rows = self._phase("rows", lambda: self.send(entry, site.fork()), None, 1)
         out.depth = 2
-        marks = self._phase("marks", lambda: self._marks(site, parents), None, 1)
+        with out.aside() as marks:
+            self._marks(site, parents)
         out.depth = 1
         last = self._phase("last", lambda: self.hand_on(self.close, entry, None, Site((), phase="last")), "if last", 2)
         body = self._assemble(first, rows, marks, last)
@@ -111,25 +120,43 @@ class FrameWriter(OutletWriter):
         return [lines[0], *check, *lines[1:]] if header is not None else [*check, *lines]
 
     def _check_room(self, phase: str, progress: int) -> None:
-        short = [buffer for buffer in self.code.buffers if phase in buffer.terms]
+        self.grow_heaps(phase)
+        if self.written_in(phase):
+            with self.out.block(f"if {self.is_short(phase)}"):
+                self.stop_short(phase, progress)
+
+    def grow_heaps(self, phase: str) -> None:
         for heap in self.code.heaps:
             if heap.is_collected and phase in self.heap_room(heap).terms:
                 term = self.heap_room(heap).term(phase)
                 self.out.line(f"if {heap.name}_u + {term} > len({heap.name}_e):")
                 self.out.line(f"    {heap.name}_e = grown({heap.name}_e, {heap.name}_u, {heap.name}_u + {term})")
-        if not short:
-            return
-        tests = " or ".join(f"{b.count} + {b.term(phase)} > {b.name}_c" for b in short)
-        with self.out.block(f"if {tests}"):
-            for buffer in short:
-                self.out.line(f"need[{self.code.buffers.index(buffer)}] = {buffer.count} + {buffer.term(phase)}")
-            self.out.line(f"@save {progress}")
+
+    def written_in(self, phase: str) -> list[Buffer]:
+        return [buffer for buffer in self.code.buffers if phase in buffer.terms]
+
+    def is_short(self, phase: str) -> str:
+        """The test whether room is short for what a phase may write."""
+        return " or ".join(f"{b.count} + {b.term(phase)} > {b.name}_c" for b in self.written_in(phase))
+
+    def stop_short(self, phase: str, progress: int) -> None:
+        """Return, and say how much room is needed."""
+        for buffer in self.written_in(phase):
+            self.out.line(f"need[{self.code.buffers.index(buffer)}] = {buffer.count} + {buffer.term(phase)}")
+        self.out.line(f"@save {progress}")
+
+    def checked(self, phase: str, write: Callable[[], None]) -> None:
+        """A part of a row of its own, with the check for room before it."""
+        with self.out.aside() as lines:
+            write()
+        self._check_room(phase, 1)
+        self.out.lines += lines
 
     def heap_room(self, heap: Heap) -> Buffer:
         return self.rooms.setdefault(heap.name, Buffer(heap.name))
 
     def _assemble(self, first: list[str], rows: list[str], marks: list[str], last: list[str]) -> list[str]:
-        code, body, reopened = self.code, [], self._reopened()
+        code, body = self.code, []
         for at, buffer in enumerate(code.buffers):
             body += [f"    {buffer.count} = used[{at}]", f"    {buffer.name}_c = cap[{at}]"]
         body += [f"    {name} = ci[{at}]" for at, name in enumerate(code.integers)]
@@ -141,8 +168,9 @@ class FrameWriter(OutletWriter):
             body.append(f"    w[0] = {min(self.noted)}")
         for low, high in self.halves:
             body += [f"    {high} += {low} >> 32", f"    {low} &= 4294967295"]
-        body += ["    i = i0", "    m = m0", *reopened, *first]
-        body += ["    while True:", "        stop = n", "        if m < len(mk_at):", "            stop = mk_at[m]"]
+        body += ["    i = i0", "    m = m0"]
+        body += [f"    q{depth} = p0[{depth}]" for depth in range(len(self.segment.entry.shape.regions))]
+        body += [*first, "    while True:", "        stop = n", "        if m < mn:", "            stop = mk_at[m]"]
         body += [
             "        for u in range(unsigned(i), unsigned(stop)):",
             "            i = as_int(u)",
@@ -151,7 +179,7 @@ class FrameWriter(OutletWriter):
             "        i = stop",
             "        w[1] = i",
         ]
-        body += ["        if m == len(mk_at):", "            break", *marks, "        m += 1", *last, "    @save 3"]
+        body += ["        if m == mn:", "            break", *marks, "        m += 1", *last, "    @save 3"]
         return [line for text in body for line in self._expanded(text)]
 
     def _expanded(self, line: str) -> Iterator[str]:
@@ -177,6 +205,7 @@ class FrameWriter(OutletWriter):
         code = self.code
         names = [
             "n",
+            "mn",
             "first",
             "last",
             "i0",
@@ -215,7 +244,7 @@ class FrameWriter(OutletWriter):
             for outlet in [sink.items, *sink.parents]:
                 names += [column.array for column in outlet.columns if column.array is not None]
             if sink.marks is not None:
-                names += [f"{sink.marks.name}_{part}" for part in ("kind", "at", "ref")]
+                names += [f"{sink.marks.name}_kind", f"{sink.marks.name}_at"]
             names += [buffer.name for buffer in sink.signals.values()]
         return names
 
@@ -235,7 +264,10 @@ class FrameWriter(OutletWriter):
                 column = Column(prefix, t)
                 self.code.inputs.append(Input(column, depth, name, self._is_wide(name, t), self._is_plain(name, t)))
                 level[name] = Ref(column, index)
-        for name in self._hidden(depth):
+        has_index = depth == index_level(shape) and any(sink.is_cut for sink in self.code.sinks)
+        if has_index and depth is None:
+            level[INDEX] = Ref(Column("ix", pa.int64()), "u")
+        for name in [*self._hidden(depth), *([INDEX] if has_index and depth is not None else [])]:
             column = Column(f"c{'' if depth is None else depth}_{len(self.code.inputs)}", pa.int64())
             self.code.inputs.append(Input(column, depth, name))
             level[name] = Ref(column, index)
@@ -264,46 +296,38 @@ class FrameWriter(OutletWriter):
         return types.view(t) is None and any(f.reason is not None for f in self.users(name))
 
     def _marks(self, site: Site, parents: tuple[Level, ...]) -> None:
-        """What to do at each kind of mark between two items."""
+        """What to do at each kind of mark between two items, each as a phase with its own check for room."""
         entry, out = self.segment.entry, self.out
-        site = replace(site, phase="marks", aligned=False)
+        site = replace(site, aligned=False)
         for depth, region in enumerate(entry.shape.regions):
             levels = parents[: depth + 1]
-            with out.block(f"if mk_kind[m] == {2 * depth + OPEN}"):
+            with self._mark_of(2 * depth + OPEN) as phase:
                 out.line(f"q{depth} = mk_ref[m]")
-                self.hand_on(self.open, entry, region, replace(site, levels=levels).fork())
-            with out.block(f"if mk_kind[m] == {2 * depth + CLOSE}"):
-                self.hand_on(self.close, entry, region, replace(site, levels=levels).fork())
+                if INDEX in levels[-1] and depth == index_level(entry.shape):
+                    self._note_index(levels[-1][INDEX])
+                self.hand_on(self.open, entry, region, replace(site, levels=levels, phase=phase).fork())
+            with self._mark_of(2 * depth + CLOSE) as phase:
+                self.hand_on(self.close, entry, region, replace(site, levels=levels, phase=phase).fork())
                 out.line(f"q{depth} = -1")
         for at in range(len(self.signals)):
             self.code.signals_in[f"sg_{at}"] = at
-            with out.block(f"if mk_kind[m] == {SIGNAL + at}"):
-                self.hand_on(self.signal, entry, at, f"sg_{at}", "mk_ref[m]", site)
+            with self._mark_of(SIGNAL + at) as phase:
+                self.hand_on(self.signal, entry, at, f"sg_{at}", "mk_ref[m]", replace(site, phase=phase))
 
-    def _reopened(self) -> list[str]:
-        """At the start of a call: the parents that are open, and their rows in every cut."""
-        with self.out.aside() as lines:
-            self.out.depth = 1
-            for depth in range(len(self.segment.entry.shape.regions)):
-                self.out.line(f"q{depth} = p0[{depth}]")
-            for sink in [sink for sinks in self.sinks.values() for sink in sinks if sink.is_cut]:
-                for depth, region in enumerate(sink.node.shape.regions):
-                    self._reopen(sink, depth, region)
-        return lines
+    @contextmanager
+    def _mark_of(self, kind: int) -> Iterator[str]:
+        """What is done at one kind of mark, as a phase."""
+        phase = f"mark{kind}"
+        with self.out.block(f"if mk_kind[m] == {kind}"):
+            with self.out.aside() as lines:
+                yield phase
+            self._check_room(phase, 1)
+            self.out.lines += lines
 
-    def _reopen(self, sink: Sink, depth: int, region: n.Region) -> None:
-        entry_regions = self.segment.entry.shape.regions
-        if region in entry_regions:
-            level: Level = {
-                given.field: Ref(given.column, f"q{depth}") for given in self.code.inputs if given.level == depth
-            }
-            is_open = f"q{depth} >= 0"
-        elif region.opener in self.found_parents:
-            level, is_open = self.found_parents[region.opener], f"r{self.tree.number[region.opener]} != 0"
-        else:
-            return
-        with self.out.block(f"if {is_open}"):
-            self.write_row(sink.parents[depth], level, Site((level,), phase="start"))
+    def _note_index(self, value: Value) -> None:
+        """Remember the index of the parent that was opened last, for what is made when it is gone."""
+        assert isinstance(value, Ref)
+        self.out.line(f"{self.integer('ix_last')} = as_int({value.column.prefix}[{value.index}])")
 
 
 _MARK: dict[str, Callable[..., None]] = {

@@ -6,7 +6,11 @@ gives batches at its cuts and results at its leaves. A graph is cut only where a
 - a function over whole columns needs them, so `map_columns` stands at the entry of a segment;
 - keys are numbered a column at a time, so `key_by` needs its fields as they entered the segment;
 - a list that is computed has no length before the loop, so `enumerate` needs its list as it entered the segment;
+- a list may have more elements than a channel holds, so an `enumerate` whose elements leave through a cut is the first
+  node of its segment, where the loop can stop between two elements and go on later;
 - a function that does not compile runs interpreted, in a segment of its own.
+
+Unfused, every node is a segment of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +39,29 @@ class Segment:
     nodes: list[n.GraphNode] = field(default_factory=list)
 
     @property
+    def behind(self) -> list[n.GraphNode]:
+        """The nodes of the segment right behind its entry."""
+        return [node for node in self.nodes if node.inputs[0] is self.entry]
+
+    @property
+    def takers(self) -> list[n.GraphNode]:
+        """The nodes that take what enters: a function over columns, or those right behind the entry."""
+        return [self.entry] if self.entry is not self.edge else self.behind
+
+    @property
+    def name(self) -> str:
+        """What stands for the segment in reports: its nodes."""
+        whole = [self.entry] if isinstance(self.entry, n.MapColumns) else []
+        labels = [node.label for node in [*whole, *self.nodes]] or [self.entry.label]
+        return labels[0] if len(labels) == 1 else f"{labels[0]} … {labels[-1]}"
+
+    @property
+    def resumable(self) -> n.Enumerate | None:
+        """The node whose elements may leave piece by piece: an `enumerate` that is all there is behind the entry."""
+        only = self.takers[0] if len(self.takers) == 1 else None
+        return only if isinstance(only, n.Enumerate) else None
+
+    @property
     def is_interpreted(self) -> bool:
         """Whether a function here does not compile, so that the loop runs as plain Python."""
         return any(function.reason is not None for node in self.nodes for function in node.functions)
@@ -45,14 +72,38 @@ LONGEST, BLOCK = 60, 5
 CLEANING = (n.Source, n.DropNulls, n.FillNull)
 
 
-def fuse(tree: Tree) -> tuple[Segment, ...]:
+def fuse(tree: Tree, *, is_fused: bool = True) -> tuple[Segment, ...]:
     """The segments of a tree, feeders first. Every node but those that clean the source lies in exactly one."""
-    return _Cutter(tree).segments()
+    leaving: frozenset[n.GraphNode] = frozenset()
+    while True:
+        segments = _Cutter(tree, is_fused, leaving).segments()
+        found = {node for fed in segments if fed.feeder is not None for node in opened_at(fed.feeder, fed.edge)}
+        if found <= leaving:
+            return segments
+        leaving |= found
+
+
+def opened_at(segment: Segment, edge: n.GraphNode) -> Iterator[n.GraphNode]:
+    """The `enumerate` nodes of a segment of whose elements each may send something through a cut after `edge`.
+
+    That is an item, unless an aggregate closes the region in between, or a signal.
+    """
+    closed: set[n.GraphNode] = set()
+    emits = False
+    while edge is not segment.entry:
+        emits = emits or isinstance(edge, n.Emit)
+        if isinstance(edge, n.Aggregate):
+            closed.add(edge.region.opener)
+        if isinstance(edge, n.Enumerate) and (emits or edge not in closed):
+            yield edge
+        (edge,) = edge.inputs
 
 
 class _Cutter:
-    def __init__(self, tree: Tree) -> None:
-        self.tree = tree
+    """Cuts a tree; `leaving` are the nodes that must be first in a segment, and alone behind its entry."""
+
+    def __init__(self, tree: Tree, is_fused: bool, leaving: frozenset[n.GraphNode]) -> None:
+        self.tree, self.is_fused, self.leaving = tree, is_fused, leaving
         self.found: list[Segment] = []
 
     def segments(self) -> tuple[Segment, ...]:
@@ -97,6 +148,12 @@ class _Cutter:
 
     def _cut(self, segment: Segment, node: n.GraphNode, fields: frozenset[str]) -> str | None:
         """Why this node cannot be taken into the segment, or None."""
+        is_first = not segment.nodes and segment.entry is segment.edge
+        if not self.is_fused and not is_first:
+            return "every node is a loop of its own"
+        alone = [each for each in (node, *segment.behind[:1]) if each in self.leaving]
+        if alone and not is_first and (node in alone or node.inputs[0] is segment.entry):
+            return f"{alone[0].label} hands its elements on piece by piece, alone behind the entry of its loop"
         is_first = not segment.nodes
         if self._length(segment, node) > LONGEST:
             return f"a loop of {LONGEST} steps, one inside the other, is long enough"

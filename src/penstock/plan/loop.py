@@ -8,7 +8,7 @@ local variables, and those that outlive a batch are carried in two arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,12 +30,12 @@ def write_loop(
     tree: Tree,
     segment: Segment,
     needed: dict[n.GraphNode, Names],
-    cuts: frozenset[n.GraphNode],
+    cuts: Sequence[Segment],
     leaves: frozenset[n.GraphNode],
     *,
     trace: bool,
 ) -> Code:
-    """The loop of a segment that cuts the stream after `cuts` and gives results at `leaves`.
+    """The loop of a segment that feeds the segments `cuts` and gives results at `leaves`.
 
     With `trace`, every signal that is handed to a node is logged with its place.
     """
@@ -112,20 +112,69 @@ class LoopWriter(FrameWriter):
         for _, other, at in lists[1:]:
             with out.block(f"if {_length(column, index)} != {_length(other, at)}"):
                 self.fault("unequal_lengths", node)
+        if node is self.by_piece:
+            self._enumerate_by_piece(node, lists, site)
+            return
         self.hand_on(self.open, node, region, site)
         lo = out.fresh("lo")
         # Unsigned, because an index that cannot be negative is what lets the compiler use vector instructions.
         out.line(f"{lo} = unsigned({column.first(index)})")
         with out.block(f"for {j} in range({lo}, unsigned({column.first(f'after({index})')}))"):
-            for other_j, other, at in lists[1:]:
-                out.line(f"{other_j} = unsigned({other.first(at)}) + {j} - {lo}")
-            names = [name for _, name in node.elements]
-            own: Level = {name: Ref(c.elements, i) for name, (i, c, _) in zip(names, lists, strict=True)}
-            if node.index is not None:
-                own[node.index] = Local(f"as_int({j} - {lo})")
-            inner = site.opened(lists)
-            self.send(node, replace(inner, levels=(*inner.fork().levels, own)))
+            self._element(node, lists, lo, site.opened(lists))
         self.hand_on(self.close, node, region, site)
+
+    def _element(self, node: n.Enumerate, lists: list[tuple[str, Column, str]], lo: str, site: Site) -> None:
+        """Send one element, of which `lo` is the first of its list."""
+        j = lists[0][0]
+        for other_j, other, at in lists[1:]:
+            self.out.line(f"{other_j} = unsigned({other.first(at)}) + {j} - {lo}")
+        names = [name for _, name in node.elements]
+        own: Level = {name: Ref(c.elements, i) for name, (i, c, _) in zip(names, lists, strict=True)}
+        if node.index is not None:
+            own[node.index] = Local(f"as_int({j} - {lo})")
+        self.send(node, replace(site, levels=(*site.fork().levels, own)))
+
+    def _enumerate_by_piece(self, node: n.Enumerate, lists: list[tuple[str, Column, str]], site: Site) -> None:
+        """Open a list so that the loop may stop between any two elements where room is short, and go on there later.
+
+        A carried variable is 0 for a list that is yet to be opened, else one more than the elements that are done.
+        """
+        out, region, (j, column, index) = self.out, node.shape.regions[-1], lists[0]
+        done, lo, hi = self.integer(f"e{self.tree.number[node]}"), out.fresh("lo"), out.fresh("hi")
+        with out.block(f"if {done} == 0"):
+            opening = replace(site, phase="opening")
+            self.checked("opening", lambda: self.hand_on(self.open, node, region, opening))
+            out.line(f"{done} = 1")
+        out.line(f"{lo} = unsigned({column.first(index)})")
+        out.line(f"{hi} = unsigned({column.first(f'after({index})')})")
+        with out.aside() as body:
+            out.depth += 1
+            self._element(node, lists, lo, replace(site, phase="elements", aligned=False))
+            out.depth -= 1
+        limits = [(buffer, buffer.numbers["elements"]) for buffer in self.written_in("elements")]
+        is_fixed = all(number is not None for _, number in limits)
+        stop = out.fresh("hi")
+        if is_fixed:
+            room = out.fresh("room")
+            out.line(f"{room} = as_int({hi} - {lo}) - ({done} - 1)")
+            for buffer, number in limits:
+                out.line(f"{room} = min({room}, ({buffer.name}_c - {buffer.count}) // {number})")
+            out.line(f"{stop} = {lo} + unsigned({done} - 1 + {room})")
+        with out.block(f"for {j} in range({lo} + unsigned({done} - 1), {stop if is_fixed else hi})"):
+            self.grow_heaps("elements")
+            if not is_fixed:
+                with out.block(f"if {self.is_short('elements')}"):
+                    out.line(f"{done} = as_int({j} - {lo}) + 1")
+                    self.stop_short("elements", 1)
+            out.lines += body
+        if is_fixed:
+            with out.block(f"if {stop} < {hi}"):
+                out.line(f"{done} = as_int({stop} - {lo}) + 1")
+                self.stop_short("elements", 1)
+        out.line(f"{done} = as_int({hi} - {lo}) + 1")
+        closing = replace(site, phase="closing")
+        self.checked("closing", lambda: self.hand_on(self.close, node, region, closing))
+        out.line(f"{done} = 0")
 
     def _preload(self, node: n.GraphNode, site: Site) -> None:
         """Load, before a loop over elements, what is needed in it: scalars, and arrays that functions take whole."""
@@ -187,7 +236,8 @@ class LoopWriter(FrameWriter):
 
     def _accumulator(self, node: n.Aggregate) -> Accumulator:
         if node not in self.accumulators:
-            inside = isinstance(node.region.opener, n.Enumerate) and node.region.opener in self.members
+            opener = node.region.opener
+            inside = isinstance(opener, n.Enumerate) and opener in self.members and opener is not self.by_piece
             self.accumulators[node] = Accumulator(self, node, is_carried=not inside)
         return self.accumulators[node]
 

@@ -11,9 +11,10 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
-from penstock.plan.code import Column, Level, Ref, Site, Value
+from penstock.kernels.credit import SIGNAL
+from penstock.plan.code import Column, Level, Local, Ref, Site, Value
 from penstock.plan.fuse import Segment
-from penstock.plan.sink import CLOSE, OPEN, SIGNAL, OutColumn, Outlet, Sink
+from penstock.plan.sink import CLOSE, INDEX, OPEN, OutColumn, Outlet, Sink, index_level
 from penstock.plan.spec import signal_types
 from penstock.plan.values import ValueWriter
 
@@ -28,10 +29,10 @@ class OutletWriter(ValueWriter):
         self.signals = signal_types(tree)
         self.sinks: dict[n.GraphNode, list[Sink]] = {}
 
-    def add_sink(self, node: n.GraphNode, is_cut: bool) -> None:
+    def add_sink(self, node: n.GraphNode, feeds: Segment | None) -> None:
         at = len(self.code.sinks)
-        sink = Sink(node, is_cut, Outlet(self.buffer(f"s{at}")))
-        if is_cut:
+        sink = Sink(node, feeds, Outlet(self.buffer(f"s{at}")))
+        if sink.is_cut:
             depths = range(len(node.shape.regions))
             sink.parents = [Outlet(self.buffer(f"s{at}p{depth}")) for depth in depths]
             sink.marks = self.buffer(f"s{at}m")
@@ -42,9 +43,18 @@ class OutletWriter(ValueWriter):
     def write_item(self, sink: Sink, site: Site) -> None:
         sink.items.buffer.reserve(site)
         own = site.own
-        if sink.is_cut:
-            own = own | {"#index": Ref(Column("ix", pa.int64()), "i")}
+        if sink.is_cut and INDEX not in own:
+            own = own | {INDEX: self._index(site)}
         self.write_row(sink.items, own, site)
+
+    def _index(self, site: Site) -> Value:
+        """The index of an item that was not made from one alone: that of its parent, or of the row that we are at."""
+        for level in reversed(site.levels):
+            if INDEX in level:
+                return level[INDEX]
+        if index_level(self.segment.entry.shape) is None:
+            return Ref(Column("ix", pa.int64()), "i")
+        return Local(self.integer("ix_last"))
 
     def write_row(self, outlet: Outlet, level: Level, site: Site) -> None:
         """Write one row, and fix the outlet's columns the first time. Every place writes the same columns."""
@@ -76,25 +86,27 @@ class OutletWriter(ValueWriter):
         node = sink.node
         if not sink.is_cut:
             return dict(node.shape.fields)
-        after = self.needed_beyond(node)
-        if outlet is sink.items:
+        after = self._needed_beyond(sink)
+        depth = None if outlet is sink.items else next(d for d, p in enumerate(sink.parents) if p is outlet)
+        index = {INDEX: pa.int64()} if index_level(node.shape) == depth else {}
+        if depth is None:
             own = {name: t for name, t in node.shape.fields.items() if name in after}
-            return own | {name: pa.int64() for name in self._keys_at(node.shape, after)} | {"#index": pa.int64()}
-        region = node.shape.regions[sink.parents.index(outlet)]
+            return own | {name: pa.int64() for name in self._keys_at(node.shape, after)} | index
+        region = node.shape.regions[depth]
         own = {name: t for name, t in region.fields.items() if name in after}
-        return own | {name: pa.int64() for name in self._keys_at(region.parent, after) if not region.is_found}
+        return own | {name: pa.int64() for name in self._keys_at(region.parent, after) if not region.is_found} | index
 
-    def needed_beyond(self, node: n.GraphNode) -> Names:
+    def _needed_beyond(self, sink: Sink) -> Names:
         """What the nodes behind a cut need."""
-        beyond = [self.needed[child] for child in self.tree.children[node] if child not in self.members]
-        return frozenset().union(*beyond)
+        assert sink.feeds is not None
+        return frozenset().union(*(self.needed[node] for node in sink.feeds.takers))
 
     def needed_here(self) -> Names:
         """What must enter: for the nodes of this segment, and for what leaves right after its entry."""
         entry = self.segment.entry
         inside = [self.needed[child] for child in self.tree.children[entry] if child in self.members]
         for sink in self.sinks.get(entry, ()):
-            inside.append(self.needed_beyond(entry) if sink.is_cut else frozenset(entry.shape.fields))
+            inside.append(self._needed_beyond(sink) if sink.is_cut else frozenset(entry.shape.fields))
         return frozenset().union(*inside)
 
     def _keys_at(self, shape: n.Shape, after: Names) -> list[str]:
@@ -110,27 +122,27 @@ class OutletWriter(ValueWriter):
             return
         depth = sink.node.shape.regions.index(region)
         outlet = sink.parents[depth]
-        self._mark(sink, str(2 * depth + OPEN), outlet.buffer.count, site)
+        self._mark(sink, 2 * depth + OPEN, site)
         outlet.buffer.reserve(site)
         self.write_row(outlet, site.levels[depth], site)
 
     def mark_close(self, sink: Sink, region: n.Region | None, site: Site) -> None:
         if region is not None:
-            self._mark(sink, str(2 * sink.node.shape.regions.index(region) + CLOSE), "0", site)
+            self._mark(sink, 2 * sink.node.shape.regions.index(region) + CLOSE, site)
 
     def mark_signal(self, sink: Sink, number: int, array: str, at: str, site: Site) -> None:
         buffer = sink.signals[number]
         buffer.reserve(site)
-        self._mark(sink, str(SIGNAL + number), buffer.count, site)
+        self._mark(sink, SIGNAL + number, site)
         self.out.line(f"{buffer.name}[{buffer.count}] = {array}[{at}]")
         self.out.line(f"{buffer.count} += 1")
 
-    def _mark(self, sink: Sink, kind: str, ref: str, site: Site) -> None:
+    def _mark(self, sink: Sink, kind: int, site: Site) -> None:
         marks = sink.marks
         assert marks is not None
         marks.reserve(site)
-        for part, value in (("kind", kind), ("at", sink.items.buffer.count), ("ref", ref)):
-            self.out.line(f"{marks.name}_{part}[{marks.count}] = {value}")
+        self.out.line(f"{marks.name}_kind[{marks.count}] = {kind}")
+        self.out.line(f"{marks.name}_at[{marks.count}] = {sink.items.buffer.count}")
         self.out.line(f"{marks.count} += 1")
 
 

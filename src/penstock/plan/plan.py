@@ -35,12 +35,12 @@ class Plan:
         return [s for s in self.segments if s.feeder is feeder and (edge is None or s.edge is edge)]
 
 
-def plan(tree: Tree, *, trace: bool = False) -> Plan:
+def plan(tree: Tree, *, is_fused: bool = True, trace: bool = False) -> Plan:
     """Cut the tree into segments and write the loop of each."""
-    segments, needed = fuse(tree), needs(tree)
+    segments, needed = fuse(tree, is_fused=is_fused), needs(tree)
     codes, given = {}, set()
     for segment in segments:
-        cuts = frozenset(fed.edge for fed in segments if fed.feeder is segment)
+        cuts = [fed for fed in segments if fed.feeder is segment]
         members = set(segment.nodes)
         if isinstance(segment.entry, (*CLEANING, n.MapColumns)) and segment.entry not in given:
             members.add(segment.entry)  # a node at an entry lies in no loop; the first loop behind it gives its result

@@ -8,9 +8,21 @@ import pyarrow as pa
 
 from penstock.graph import nodes as n
 from penstock.plan.code import Buffer, Column
+from penstock.plan.fuse import Segment
 
-OPEN, CLOSE, SIGNAL = 0, 1, 1000
+OPEN, CLOSE = 0, 1
 """Kinds of marks: 2 · depth + OPEN or CLOSE for a region, SIGNAL + the signal's number for a signal."""
+INDEX = "#index"
+"""The hidden field that holds an item's index in the source."""
+
+
+def index_level(shape: n.Shape) -> int | None:
+    """Where the indices in the source lie: with the items (None), or with the parents of a depth.
+
+    All elements of a list have the index of the item that it was opened from, so it is kept there, once.
+    """
+    opened = (depth for depth, region in enumerate(shape.regions) if not region.is_found)
+    return next(opened, None)
 
 
 @dataclass(frozen=True)
@@ -39,15 +51,20 @@ class Outlet:
 class Sink:
     """All that leaves after one node.
 
-    A cut also has the parents opened in it, a table for each depth, the marks between the items, and the signals.
+    A cut, which feeds another segment, also has the parents opened in it, a table for each depth, the marks between the
+    items, and the signals.
     """
 
     node: n.GraphNode
-    is_cut: bool
+    feeds: Segment | None
     items: Outlet
     parents: list[Outlet] = field(default_factory=list)
     marks: Buffer | None = None
     signals: dict[int, Buffer] = field(default_factory=dict)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.feeds is not None
 
 
 @dataclass

@@ -16,12 +16,12 @@ anybody else.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from itertools import pairwise
+
+from penstock.report.drawing import FAINT, INK, fit, flat, mix, opening, px, rect, text_line, text_width, xml
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What is drawn
@@ -124,53 +124,6 @@ _MOST_RAILS = 8  # deeper regions are not told apart
 _TITLE_HEIGHT, _TITLE_WIDTH = 34.0, 640.0  # of the whole picture; most
 _EMPTY_WIDTH = 180.0
 _HEADLINE, _TITLE, _DETAIL, _SMALL = 15.0, 13.0, 11.5, 11.0  # sizes of type
-
-_FONT = "ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
-# Widths of glyphs in em, rounded up from DejaVu Sans, the widest of the fonts that the list above can end in.
-_GLYPHS = {
-    glyph: width
-    for width, glyphs in (
-        (0.36, " ijl'I.,:;/\\|·-f"),
-        (0.42, "!()[]tr"),
-        (0.54, '"*_`szJ?c'),
-        (0.64, "$0123456789ESbdghnpqu{}aeoTYLFkPvxy"),
-        (0.70, "KABVXZCR"),
-        (0.80, "NUH&DGOQ"),
-        (0.87, "#+<=>^~→≤≥wM"),
-        (1.00, "%Wm@…"),
-    )
-    for glyph in glyphs
-}
-
-
-def _flat(text: str) -> str:
-    """The text in one line."""
-    return " ".join(text.split())
-
-
-def _text_width(text: str, size: float, bold: bool = False) -> float:
-    """At least the width that any usual sans-serif font gives to the text."""
-    return sum(map(_glyph_width, text)) * size * (1.1 if bold else 1.0)
-
-
-def _glyph_width(glyph: str) -> float:
-    if glyph in _GLYPHS:
-        return _GLYPHS[glyph]
-    if unicodedata.combining(glyph):
-        return 0.0
-    return 1.3 if unicodedata.east_asian_width(glyph) in "WF" else 0.85
-
-
-def _fit(text: str, size: float, room: float, bold: bool = False) -> str:
-    """The text in one line, with an ellipsis for what has no room."""
-    text = _flat(text)
-    if _text_width(text, size, bold) <= room + 0.01:  # the room was often made for this very text
-        return text
-    room -= _text_width("…", size, bold)
-    kept = 0
-    while kept < len(text) and (room := room - _text_width(text[kept], size, bold)) >= 0:
-        kept += 1
-    return text[:kept].rstrip() + "…"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -546,15 +499,15 @@ def _widths(picture: Picture, edges: _Edges) -> list[float]:
     runs = _components(len(picture.boxes), straight)
     widths: dict[int, float] = defaultdict(float)
     for run, box, rails in zip(runs, picture.boxes, _rails(picture), strict=True):
-        title = _text_width(_flat(box.title), _TITLE, bold=True)
-        text = max((_text_width(line, _DETAIL) for line in _details(box)), default=0.0)
+        title = text_width(flat(box.title), _TITLE, bold=True)
+        text = max((text_width(line, _DETAIL) for line in _details(box)), default=0.0)
         widths[run] = max(widths[run], max(title, text) + _DOT + _gutter(rails) + 2 * _PAD)
     return [min(max(widths[run], _BOX_WIDTH[0]), _BOX_WIDTH[1]) for run in runs]
 
 
 def _details(box: Box) -> list[str]:
     """The detail lines as drawn, but for the ellipses."""
-    lines = [_flat(line) for line in box.lines]
+    lines = [flat(line) for line in box.lines]
     if len(lines) <= _MOST_LINES:
         return lines
     return [*lines[: _MOST_LINES - 1], f"… {len(lines) - _MOST_LINES + 1} more"]
@@ -566,11 +519,11 @@ def _box_height(box: Box) -> float:
 
 
 def _label_width(label: str) -> float:
-    return min(_text_width(_flat(label), _SMALL) + 2 * _PILL, _LABEL_WIDTH) if label else _LANE
+    return min(text_width(flat(label), _SMALL) + 2 * _PILL, _LABEL_WIDTH) if label else _LANE
 
 
 def _caption_width(caption: str) -> float:
-    return min(_text_width(_flat(caption), _SMALL, bold=True) + 2 * _PILL, _CAPTION_WIDTH)
+    return min(text_width(flat(caption), _SMALL, bold=True) + 2 * _PILL, _CAPTION_WIDTH)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -593,7 +546,7 @@ _KINDS = {  # the colour of each kind; fills and edges are mixed from it
 _NEUTRAL = "#6b7280"
 _PANEL, _PANEL_EDGE = "#fdfdfc", "#e4e4e0"
 _GROUP, _GROUP_EDGE, _GROUP_INK = "#f0f2f6", "#d3d9e3", "#56627a"
-_INK, _FAINT, _STROKE, _REGION = "#1f2430", "#5f6675", "#8b93a3", "#1f8a8a"
+_STROKE, _REGION = "#8b93a3", "#1f8a8a"
 
 
 def svg(picture: Picture) -> str:
@@ -606,22 +559,21 @@ def svg(picture: Picture) -> str:
     True
     """
     layout = _layout(picture)
-    title = _fit(picture.title, _HEADLINE, _TITLE_WIDTH, bold=True)
-    width = max(layout.width, _text_width(title, _HEADLINE, bold=True) + 2 * _MARGIN if title else 0.0, _EMPTY_WIDTH)
+    title = fit(picture.title, _HEADLINE, _TITLE_WIDTH, bold=True)
+    width = max(layout.width, text_width(title, _HEADLINE, bold=True) + 2 * _MARGIN if title else 0.0, _EMPTY_WIDTH)
     height = layout.height if picture.boxes else layout.height + _HEAD
     move = (width - layout.width) / 2
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{_xml(picture.title or "pipeline")}" '
-        f'width="{_n(width)}" height="{_n(height)}" viewBox="0 0 {_n(width)} {_n(height)}" font-family="{_FONT}">',
-        _rect(0.5, 0.5, width - 1, height - 1, 12, _PANEL, _PANEL_EDGE),
-        _text(_MARGIN, _MARGIN + 12, picture.title, _HEADLINE, _TITLE_WIDTH, _INK, bold=True) if title else "",
-        f'<g transform="translate({_n(move)} 0)">' if move else "<g>",
+        opening(picture.title or "pipeline", width, height),
+        rect(0.5, 0.5, width - 1, height - 1, 12, _PANEL, _PANEL_EDGE),
+        text_line(_MARGIN, _MARGIN + 12, picture.title, _HEADLINE, _TITLE_WIDTH, INK, bold=True) if title else "",
+        f'<g transform="translate({px(move)} 0)">' if move else "<g>",
         *(_draw_frame(layout, frame) for frame in layout.captions),
         *_draw_arrows(picture, layout),
         *(_draw_caption(layout, frame) for frame in layout.captions),
         *_draw_boxes(picture, layout),
         "</g>",
-        "" if picture.boxes else _text(width / 2, height / 2 + 4, "empty picture", _DETAIL, width, _FAINT, "middle"),
+        "" if picture.boxes else text_line(width / 2, height / 2 + 4, "empty picture", _DETAIL, width, FAINT, "middle"),
         "</svg>",
     ]
     return "\n".join(part for part in parts if part)
@@ -629,7 +581,7 @@ def svg(picture: Picture) -> str:
 
 def _draw_frame(layout: _Layout, frame: _Item) -> str:
     top, bottom = layout.tops[frame.first] + _GROUP_HEAD / 3, layout.bottoms[frame.last]
-    return _rect(frame.left, top, frame.width, bottom - top, 14, _GROUP, _GROUP_EDGE, 'class="penstock-group"')
+    return rect(frame.left, top, frame.width, bottom - top, 14, _GROUP, _GROUP_EDGE, 'class="penstock-group"')
 
 
 def _draw_caption(layout: _Layout, frame: _Item) -> str:
@@ -641,7 +593,7 @@ def _draw_caption(layout: _Layout, frame: _Item) -> str:
     first = next(item.centre for item in layout.boxes if item.inside is frame and item.first == frame.first)
     x = min(max(first, frame.left + width / 2 + _PAD), frame.right - width / 2 - _PAD)
     y = layout.tops[frame.first] + _GROUP_HEAD / 3
-    return _rect(x - width / 2, y - 9, width, 18, 9, _PANEL, _GROUP_EDGE) + _text(
+    return rect(x - width / 2, y - 9, width, 18, 9, _PANEL, _GROUP_EDGE) + text_line(
         x, y + 4, caption, _SMALL, width - 2 * _PILL, _GROUP_INK, "middle", bold=True
     )
 
@@ -656,14 +608,14 @@ def _draw_arrows(picture: Picture, layout: _Layout) -> Iterator[str]:
         for depth in range(min(start.depth, _MOST_RAILS), 0, -1) if not arrow.control else ():
             yield (
                 f'<path d="{paths[-1]}" fill="none" stroke="{_REGION}" stroke-opacity="0.13" '
-                f'stroke-width="{_n(1 + _BAND * depth)}"/>'
+                f'stroke-width="{px(1 + _BAND * depth)}"/>'
             )
     for arrow, route, path in zip(picture.arrows, layout.routes, paths, strict=True):
         colour = _KINDS["signal"] if arrow.control else _STROKE
         dashes = ' stroke-dasharray="5 4"' if arrow.control else ""
         x, y = route[-1].ends[1], layout.lines[route[-1].below.first]
         yield f'<path class="penstock-arrow" d="{path}" fill="none" stroke="{colour}" stroke-width="1.5"{dashes}/>'
-        yield f'<path d="M{_n(x - 4.5)} {_n(y - 8)}L{_n(x)} {_n(y - 0.5)}L{_n(x + 4.5)} {_n(y - 8)}Z" fill="{colour}"/>'
+        yield f'<path d="M{px(x - 4.5)} {px(y - 8)}L{px(x)} {px(y - 0.5)}L{px(x + 4.5)} {px(y - 8)}Z" fill="{colour}"/>'
     for arrow, route in zip(picture.arrows, layout.routes, strict=True):
         if arrow.label:
             yield _draw_label(arrow, layout, route)
@@ -671,14 +623,14 @@ def _draw_arrows(picture: Picture, layout: _Layout) -> Iterator[str]:
 
 def _path(layout: _Layout, route: Sequence[_Link], start_height: float) -> str:
     """Straight through rows, curved between them; it ends where the arrowhead begins."""
-    path = f"M{_n(route[0].ends[0])} {_n(layout.lines[route[0].above.first] + start_height)}"
+    path = f"M{px(route[0].ends[0])} {px(layout.lines[route[0].above.first] + start_height)}"
     for link in route:
         (left, right), upper, lower = link.ends, layout.bottoms[link.above.last], layout.tops[link.below.first]
-        path += f"V{_n(upper)}"
+        path += f"V{px(upper)}"
         if abs(left - right) > 0.05:
-            middle = _n((upper + lower) / 2)
-            path += f"C{_n(left)} {middle} {_n(right)} {middle} {_n(right)} {_n(lower)}"
-    return path + f"V{_n(layout.lines[route[-1].below.first] - 7)}"
+            middle = px((upper + lower) / 2)
+            path += f"C{px(left)} {middle} {px(right)} {middle} {px(right)} {px(lower)}"
+    return path + f"V{px(layout.lines[route[-1].below.first] - 7)}"
 
 
 def _draw_label(arrow: Arrow, layout: _Layout, route: Sequence[_Link]) -> str:
@@ -686,11 +638,11 @@ def _draw_label(arrow: Arrow, layout: _Layout, route: Sequence[_Link]) -> str:
     lane = next(link.below for link in route if link.below.last == strip)
     width = _label_width(arrow.label)
     y = layout.tops[strip]
-    ink = _KINDS["signal"] if arrow.control else _FAINT
+    ink = _KINDS["signal"] if arrow.control else FAINT
     fill = _PANEL if lane.inside is None else _GROUP
-    left, edge = lane.centre - width / 2, _mix(ink, 0.35)
-    pill = _rect(left, y, width, _LABEL_HEIGHT, 10, fill, edge, 'class="penstock-label"')
-    return pill + _text(lane.centre, y + 14, arrow.label, _SMALL, width - 2 * _PILL, ink, "middle")
+    left, edge = lane.centre - width / 2, mix(ink, 0.35)
+    pill = rect(left, y, width, _LABEL_HEIGHT, 10, fill, edge, 'class="penstock-label"')
+    return pill + text_line(lane.centre, y + 14, arrow.label, _SMALL, width - 2 * _PILL, ink, "middle")
 
 
 def _draw_boxes(picture: Picture, layout: _Layout) -> Iterator[str]:
@@ -699,15 +651,15 @@ def _draw_boxes(picture: Picture, layout: _Layout) -> Iterator[str]:
         x, y, height = item.centre - item.width / 2, layout.lines[item.first], _box_height(box)
         left = x + _PAD + _gutter(rails) + _DOT
         room = item.width - 2 * _PAD - _gutter(rails) - _DOT
-        yield f'<g class="penstock-box" data-id="{_xml(box.id)}" data-kind="{_xml(box.kind)}">'
-        yield _rect(x, y, item.width, height, 8, _mix(colour, 0.07), _mix(colour, 0.55))
+        yield f'<g class="penstock-box" data-id="{xml(box.id)}" data-kind="{xml(box.kind)}">'
+        yield rect(x, y, item.width, height, 8, mix(colour, 0.07), mix(colour, 0.55))
         yield from _draw_rails(x + _RAIL + 1, y, height, rails)
-        yield f'<circle cx="{_n(left - _DOT + 4)}" cy="{_n(y + 18)}" r="4" fill="{colour}"/>'
-        yield _text(left, y + 22.5, box.title, _TITLE, room, _INK, bold=True)
+        yield f'<circle cx="{px(left - _DOT + 4)}" cy="{px(y + 18)}" r="4" fill="{colour}"/>'
+        yield text_line(left, y + 22.5, box.title, _TITLE, room, INK, bold=True)
         for at, line in enumerate(_details(box)):
             folded = len(box.lines) > _MOST_LINES and at == _MOST_LINES - 1
             full = "\n".join(box.lines[at:]) if folded else box.lines[at]
-            yield _text(left, y + _HEAD + 8 + at * _LINE, line, _DETAIL, room, _FAINT, full=full)
+            yield text_line(left, y + _HEAD + 8 + at * _LINE, line, _DETAIL, room, FAINT, full=full)
         yield "</g>"
 
 
@@ -718,57 +670,9 @@ def _draw_rails(x: float, y: float, height: float, rails: tuple[int, int]) -> It
         top = y + 1 if at < before else y + height / 2
         bottom = y + height - 1 if at < after else y + height / 2
         yield (
-            f'<path d="M{_n(x + at * _RAIL)} {_n(top)}V{_n(bottom)}" stroke="{_REGION}" stroke-opacity="0.55" '
+            f'<path d="M{px(x + at * _RAIL)} {px(top)}V{px(bottom)}" stroke="{_REGION}" stroke-opacity="0.55" '
             f'stroke-width="3"/>'
         )
-
-
-def _rect(x: float, y: float, width: float, height: float, radius: float, fill: str, edge: str, more: str = "") -> str:
-    return (
-        f'<rect {more + " " if more else ""}x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}" '
-        f'rx="{_n(radius)}" fill="{fill}" stroke="{edge}"/>'
-    )
-
-
-def _text(
-    x: float,
-    y: float,
-    text: str,
-    size: float,
-    room: float,
-    ink: str,
-    anchor: str = "start",
-    bold: bool = False,
-    full: str | None = None,
-) -> str:
-    """One line of text that fits the room; if it says less than the full text, that is its tooltip."""
-    shown = _fit(text, size, room, bold)
-    full = text if full is None else full
-    tooltip = f"<title>{_xml(full)}</title>" if shown != _flat(full) else ""
-    look = ' font-weight="600"' if bold else ""
-    look += f' text-anchor="{anchor}"' if anchor != "start" else ""
-    where = f'x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}"'
-    return f'<text {where}{look} fill="{ink}">{_xml(shown)}{tooltip}</text>'
-
-
-def _n(number: float) -> str:
-    return f"{number:.1f}".removesuffix(".0")
-
-
-# What XML cannot hold at all: control characters, halves of surrogate pairs, and two code points that are none.
-_UNHEARD_OF = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-
-
-def _xml(text: str) -> str:
-    """Escaped for text and for attributes, where white space would be flattened."""
-    text = escape(_UNHEARD_OF.sub("\ufffd", text))
-    return text.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
-
-
-def _mix(colour: str, share: float) -> str:
-    """So much of the colour in white."""
-    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
-    return "#" + "".join(f"{round(255 - (255 - part) * share):02x}" for part in parts)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -807,7 +711,7 @@ def mermaid(picture: Picture) -> str:
         lines.append(f"  classDef group fill:{_GROUP},stroke:{_GROUP_EDGE},color:{_GROUP_INK}")
     for kind in sorted({_mermaid_kind(box) for box in picture.boxes}):
         colour = _KINDS.get(kind, _NEUTRAL)
-        lines.append(f"  classDef kind_{kind} fill:{_mix(colour, 0.08)},stroke:{colour},color:{_INK}")
+        lines.append(f"  classDef kind_{kind} fill:{mix(colour, 0.08)},stroke:{colour},color:{INK}")
     return "\n".join(lines)
 
 
@@ -825,5 +729,5 @@ def _mermaid(text: str) -> str:
 
     Two dollars would begin a formula even so, and \\n a line; a space of no width keeps them apart.
     """
-    flat = re.sub(r"(?<=\$)(?=\$)|(?<=\\)(?=n)", "\u200b", _flat(text))
-    return "".join(glyph if glyph.isalnum() or glyph in " ,()=" else f"#{ord(glyph)};" for glyph in flat) or " "
+    line = re.sub(r"(?<=\$)(?=\$)|(?<=\\)(?=n)", "\u200b", flat(text))
+    return "".join(glyph if glyph.isalnum() or glyph in " ,()=" else f"#{ord(glyph)};" for glyph in line) or " "

@@ -1,0 +1,344 @@
+"""A channel: a bounded queue of items and a bounded queue of marks, kept in step by credit.
+
+Two policies, one channel. With *queued* credit (section 3.1 of the paper on regions) a receiver takes items freely
+while no mark is queued, because it trusts that what is not in the control queue was not sent. With *balance* credit
+(algorithms 1 and 2 of the paper on precise control) it takes nothing without credit, and the sender gives credit with
+every mark, and in a message of its own once more than `threshold` items were sent without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.columns import arrays_of
+from penstock.engine.ensemble import Ensemble
+from penstock.engine.store import Records, Rows
+from penstock.errors import InternalError
+from penstock.kernels.credit import CREDIT, SIGNAL
+from penstock.plan.capacity import Bounds
+
+Fields = dict[str, pa.DataType]
+
+
+class Control:
+    """The control queue: marks with their credit.
+
+    Invariant: the marks between `start` and `stop` are queued, at most `capacity` of them. `sent_at` is, for checks
+    only, how many items the sender had sent before each.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        size = 2 * capacity
+        self.kinds, self.credits, self.places, self.references = (np.zeros(size, np.int64) for _ in range(4))
+        self.sent_at = np.zeros(size, np.int64)
+        self.start = self.stop = 0
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def avail(self) -> int:
+        """How many marks may be added."""
+        return self.start + self.capacity - self.stop
+
+    def make_room(self) -> None:
+        if self.start == self.stop:
+            self.start = self.stop = 0
+        elif self.start + self.capacity > len(self.kinds):
+            for array in (self.kinds, self.credits, self.sent_at):
+                array[: self.stop - self.start] = array[self.start : self.stop]
+            self.start, self.stop = 0, self.stop - self.start
+
+
+class Channel:
+    """The edge between two nodes. The sender's kernel writes into the queues, the receiver's reads from them.
+
+    Invariants, which `check` verifies:
+    - both queues, and the tables beside them, hold no more than their capacity;
+    - a mark comes to the receiver after exactly the items that were sent before it (Lemma 1): what was consumed, the
+      receiver's credit, and the credits up to and with that of a mark add up to what was sent before the mark;
+    - with credit there is an item to spend it on, so the receiver of a channel that is not empty is never stuck
+      (the claims of Lemma 2); with balance credit, what was sent without credit is never beyond the threshold.
+    """
+
+    def __init__(
+        self,
+        items: Fields,
+        parents: Sequence[Fields],
+        signals: Sequence[np.dtype],
+        bounds: Bounds,
+        protocol: SimpleNamespace,
+        *,
+        spans: bool = True,
+    ) -> None:
+        self._given = (items, parents, signals, bounds, protocol)
+        self.bounds, self.protocol, self.spans = bounds, protocol, spans
+        self.trusts = bounds.threshold is None
+        self.data = Rows(items, bounds.items)
+        self.control = Control(bounds.signals)
+        # The parent of an open region stays when its mark is gone, hence one more than there can be marks.
+        self.parents = [Rows(fields, bounds.signals + 1) for fields in parents]
+        self.records = [Records(dtype, bounds.signals) for dtype in signals]
+        self.depth = len(parents)
+        self.is_ended = False
+        self.current = 0
+        """The receiver's credit: how many items it may take before it looks at the next mark."""
+        self.since = 0
+        """How many items the sender has sent since its last mark; with balance credit, those without credit."""
+        self.sent = self.consumed = self.sent_marks = 0
+        self.is_open = [0] * self.depth
+        self._rows = np.zeros(self.depth + len(self.records), np.int64)
+        self._passed = np.zeros(2 * self.depth + len(self.records), np.int64)
+        self._initial = np.full(self.depth, -1, np.int64)
+        self.highest_items = self.highest_signals = self.granted = self.messages = 0
+        self.least: list[tuple[Rows | Control, int]] = []
+        """What a sender needs for one item or mark: the queue or table, and how much room in it."""
+
+    def twin(self) -> Channel:
+        """An empty channel like this one."""
+        return Channel(*self._given, spans=self.spans)
+
+    # What the sender does
+
+    def avail(self) -> int:
+        """How many items may be sent."""
+        return self.data.avail()
+
+    def avail_signals(self) -> int:
+        """How many marks may be sent: with balance credit, one place is kept for a message of credit."""
+        return self.control.avail() - (not self.trusts)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the sender cannot fire before something is consumed."""
+        kept = 0 if self.trusts else 1
+        return any(queue.avail() - kept * (queue is self.control) < least for queue, least in self.least)
+
+    def make_room(self) -> None:
+        """Move what is queued to the front where there is no room behind it."""
+        self.data.make_room()
+        self.control.make_room()
+        for rows in (*self.parents, *self.records):
+            rows.make_room()
+
+    def send(self, items: int, marks: int, parents: Sequence[int], signals: Sequence[int]) -> None:
+        """Take over what the sender's kernel wrote: up to these places of the queues and tables.
+
+        Marks were written with the place of the item that they stand before; they get their credit here.
+        """
+        data, control = self.data, self.control
+        if marks > control.stop:
+            # Rule 2: a credit counts the items sent since the mark before. Rule 1: with no mark queued, all that are.
+            before = data.stop - self.since
+            if self.trusts and control.start == control.stop:
+                before = data.start
+            control.sent_at[control.stop : marks] = control.credits[control.stop : marks] - data.stop + self.sent
+            last = self.protocol.grant(control.credits, control.stop, marks, before)
+            self.granted += last - before
+            self.since = items - last
+            self.sent_marks += marks - control.stop
+            control.stop = marks
+        else:
+            self.since += items - data.stop
+        self.sent += items - data.stop
+        data.stop = items
+        for rows, stop in zip(self.parents, parents, strict=True):
+            rows.stop = stop
+        for records, stop in zip(self.records, signals, strict=True):
+            records.stop = stop
+        if self.bounds.threshold is not None and self.since > self.bounds.threshold:
+            self._send_credit()
+        self.highest_items = max(self.highest_items, len(data))
+        self.highest_signals = max(self.highest_signals, len(control))
+
+    def _send_credit(self) -> None:
+        """Give credit for what was sent without: in a message, or with one that is the last in the queue."""
+        control = self.control
+        if not (control.stop > control.start and control.kinds[control.stop - 1] == CREDIT):
+            if control.avail() == 0:
+                raise InternalError("a channel has no place for a message of credit")
+            if control.stop == len(control.kinds):
+                control.make_room()
+            control.kinds[control.stop], control.credits[control.stop] = CREDIT, 0
+            control.stop += 1
+            self.messages += 1
+        control.credits[control.stop - 1] += self.since
+        control.sent_at[control.stop - 1] = self.sent
+        self.granted += self.since
+        self.since = 0
+
+    def end(self) -> None:
+        """Nothing more will be sent."""
+        if not self.trusts and self.since:
+            self._send_credit()
+        self.is_ended = True
+
+    # What the receiver does
+
+    @property
+    def queued(self) -> int:
+        return len(self.data)
+
+    @property
+    def has_marks(self) -> bool:
+        return self.control.stop > self.control.start
+
+    def ready(self) -> int:
+        """How many items could be taken in one ensemble, were it wide enough."""
+        granted = len(self.data) if self.trusts else len(self.data) - self.since
+        if self.spans or not self.has_marks:
+            return granted
+        control, found = self.control, self.current
+        for at in range(control.start, control.stop):
+            found += int(control.credits[at])
+            if control.kinds[at] != CREDIT:
+                return found
+        return granted if self.trusts else found
+
+    def take(self, most: int) -> Ensemble:
+        """The next ensemble, of at most `most` items. What is done with it must be told to `consume`."""
+        data, control = self.data, self.control
+        most = min(most, len(data))
+        for depth, rows in enumerate(self.parents):
+            self._initial[depth] = rows.start if self.is_open[depth] else -1
+        if control.start == control.stop:
+            items, marks = most if self.trusts else 0, 0
+        else:
+            for depth, rows in enumerate(self.parents):
+                self._rows[depth] = rows.start + self.is_open[depth]
+            for number, records in enumerate(self.records):
+                self._rows[self.depth + number] = records.start
+            items, marks = self.protocol.arrange(
+                control.kinds,
+                control.credits,
+                control.start,
+                control.stop,
+                self.current,
+                data.start,
+                most,
+                self.trusts,
+                self.spans,
+                self.depth,
+                self._rows,
+                control.places,
+                control.references,
+            )
+        stop, last = data.start + items, control.start + marks
+        is_last = self.is_ended and stop == data.stop and last == control.stop
+        return Ensemble(
+            self,
+            data.start,
+            stop,
+            control.start,
+            last,
+            control.kinds,
+            control.places,
+            control.references,
+            self._initial,
+            is_last,
+        )
+
+    def consume(self, items: int, marks: int) -> None:
+        """Forget items and marks at the front: they have been dealt with."""
+        control = self.control
+        if control.stop > control.start:
+            passed = self._passed
+            passed[:] = 0
+            self.current = self.protocol.settle(
+                control.kinds,
+                control.credits,
+                control.start,
+                control.stop,
+                self.current,
+                items,
+                marks,
+                self.depth,
+                passed,
+            )
+            if marks:
+                self._pass(passed.tolist())
+                control.start += marks
+        self.data.start += items
+        self.consumed += items
+
+    def _pass(self, passed: list[int]) -> None:
+        """Note regions that were opened and closed, and signals that were handled."""
+        opened = len(passed) - self.depth
+        for depth, rows in enumerate(self.parents):
+            rows.start += passed[depth]
+            self.is_open[depth] += passed[opened + depth] - passed[depth]
+        for number, records in enumerate(self.records):
+            records.start += passed[self.depth + number]
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether everything that was sent has been consumed, and nothing more will come."""
+        return self.is_ended and not len(self.data) and not len(self.control)
+
+    # As a window
+
+    def arrays(self, level: int | None, field: str, is_wide: bool) -> list[np.ndarray]:
+        rows = self.data if level is None else self.parents[level]
+        if is_wide:
+            return arrays_of(rows.stores[field].column(rows.stop), is_wide)
+        return rows.stores[field].arrays()
+
+    def column(self, level: int | None, field: str) -> pa.Array:
+        rows = self.data if level is None else self.parents[level]
+        return rows.stores[field].column(rows.stop)
+
+    def fields(self) -> Sequence[str]:
+        return list(self.data.stores)
+
+    def indices(self) -> np.ndarray:
+        return self.data.array_of("#index")
+
+    @property
+    def signals(self) -> list[np.ndarray]:
+        return [records.array for records in self.records]
+
+    # Invariants
+
+    def check(self) -> None:
+        """Raise an `InternalError` where an invariant does not hold."""
+        control = self.control
+        for name, rows in [("items", self.data), ("marks", control), *((f"table {n}", r) for n, r in self._tables())]:
+            if not 0 <= rows.start <= rows.stop <= rows.start + rows.capacity:
+                raise InternalError(f"channel: {name} lie at {rows.start} to {rows.stop} of {rows.capacity}")
+        if self.sent - self.consumed != len(self.data):
+            raise InternalError(f"channel: {self.sent} items sent, {self.consumed} consumed, {len(self.data)} queued")
+        if self.current < 0 or (self.current > 0 and not len(self.data)):
+            raise InternalError(f"channel: a credit of {self.current} and {len(self.data)} items to spend it on")
+        reached = self.consumed + self.current
+        for at in range(control.start, control.stop):
+            reached += int(control.credits[at])
+            if control.credits[at] < 0 or reached != control.sent_at[at]:
+                raise InternalError(
+                    f"channel: a mark would come after {reached} items, and was sent after {control.sent_at[at]}"
+                )
+        if not self.trusts and reached + self.since != self.sent:
+            raise InternalError(f"channel: credit for {reached} of {self.sent} items, and {self.since} without")
+        if self.bounds.threshold is not None and self.since > self.bounds.threshold:
+            raise InternalError(f"channel: {self.since} items without credit, beyond {self.bounds.threshold}")
+        self._check_tables()
+
+    def _tables(self) -> list[tuple[str, Any]]:
+        parents = [(f"parents {depth}", rows) for depth, rows in enumerate(self.parents)]
+        return [*parents, *((f"signals {number}", records) for number, records in enumerate(self.records))]
+
+    def _check_tables(self) -> None:
+        """Every opening that is queued has its parent in the table, and every signal its record."""
+        kinds = self.control.kinds[self.control.start : self.control.stop]
+        for depth, rows in enumerate(self.parents):
+            wanted = int(np.sum(kinds == 2 * depth)) + self.is_open[depth]
+            if self.is_open[depth] not in (0, 1) or wanted != len(rows):
+                raise InternalError(f"channel: {wanted} regions at depth {depth} have {len(rows)} parents")
+        for number, records in enumerate(self.records):
+            wanted = int(np.sum(kinds == SIGNAL + number))
+            if wanted != len(records):
+                raise InternalError(f"channel: {wanted} signals of type {number} have {len(records)} records")

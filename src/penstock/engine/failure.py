@@ -1,0 +1,84 @@
+"""What a loop raised, as an error that names the node, the function and the item."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.ensemble import Ensemble
+from penstock.engine.loop import Memory, Output, RunningLoop, index_at
+from penstock.errors import InternalError, PenstockError
+from penstock.graph import faults
+from penstock.graph.source import to_plain
+from penstock.kernels import support
+
+
+def explained(loop: RunningLoop, error: Exception, ensemble: Ensemble) -> PenstockError:
+    """The error to raise instead of what a loop raised on an ensemble."""
+    code, number, row = loop.code, int(loop.where[0]), int(loop.where[1])
+    index = index_at(code, ensemble, row)
+    if isinstance(error, support.Fault):
+        fault = code.faults[-number - 1]
+        if fault.function is not None:
+            bad = ValueError(_BAD_RESULTS[fault.kind].format(fault.what))
+            return faults.function_error(fault.function, bad, index, _item(ensemble, row))
+        made: PenstockError = _FAULTS[fault.kind](fault.node, fault.what, index)
+        return made
+    if isinstance(error, PenstockError):
+        return error
+    if isinstance(error, MemoryError) or not 0 <= number < len(code.functions):
+        return InternalError(f"a loop failed with {type(error).__name__}: {error}")
+    if loop.is_compiled and row < ensemble.stop:
+        error = _replayed(loop, ensemble, row) or error
+    return faults.function_error(code.functions[number], error, index, _item(ensemble, row))
+
+
+def _replayed(loop: RunningLoop, ensemble: Ensemble, row: int) -> Exception | None:
+    """Run one row again as plain Python: its error knows what the function was called with, and the line.
+
+    The row runs on copies and without what came before it, so it may go another way; then there is None. What it sends
+    goes nowhere.
+    """
+    memory = Memory(loop.memory.keys, {node: states.copy() for node, states in loop.memory.states.items()})
+    twin = RunningLoop(loop.code, memory, loop.signals, [sink.twin() for sink in loop.channels], compile=False)
+    levels = range(len(ensemble.initial))
+    initial = np.array([ensemble.parent_rows(d)[row - ensemble.start] for d in levels], np.int64)
+    none = np.empty(0, np.int64)
+    alone = Ensemble(ensemble.window, row, row + 1, 0, 0, none, none, none, initial)
+    try:
+        twin.run(alone, Output())
+    except Exception as error:
+        return error if int(twin.where[0]) == int(loop.where[0]) and not isinstance(error, PenstockError) else None
+    return None
+
+
+def _item(ensemble: Ensemble, row: int) -> dict[str, Any]:
+    """The item that entered a loop at a row, as plain values."""
+    if row >= ensemble.stop:
+        return {}
+    fields = ensemble.window.fields()
+    columns = {name: ensemble.window.column(None, name).slice(row, 1) for name in fields if not name.startswith("#")}
+    return {name: _shown(column) for name, column in columns.items()}
+
+
+def _shown(value: pa.Array) -> Any:
+    """One value for a message: bytes where a text is no UTF-8."""
+    try:
+        return to_plain(value)[0]
+    except UnicodeDecodeError:
+        return value.cast(pa.large_binary())[0].as_py()
+
+
+_FAULTS: dict[str, Any] = {
+    "too_many": lambda node, what, index: faults.too_many(node, index),
+    "nan_key": faults.nan_key,
+    "unequal_lengths": lambda node, what, index: faults.unequal_lengths(node, index),
+    "empty_region": faults.empty_region,
+    "sum_overflow": faults.sum_overflow,
+}
+_BAD_RESULTS = {
+    "array_size": "the result must hold {} elements",
+    "bad_utf8": "a result declared as a string must be valid UTF-8; declare it as bytes",
+}

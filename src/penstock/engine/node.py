@@ -1,0 +1,158 @@
+"""A running node: a loop, where it takes its ensembles from, and the channels that it writes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.channel import Channel
+from penstock.engine.ensemble import Ensemble, Table
+from penstock.engine.failure import explained
+from penstock.engine.intake import Reader
+from penstock.engine.loop import Output, RunningLoop
+from penstock.engine.sinks import ChannelSink
+from penstock.engine.statistics import Counter, Firing
+from penstock.graph import nodes as n
+from penstock.graph.columns import call_on_columns, check_row_by_row
+from penstock.plan.fuse import Segment
+from penstock.plan.sink import INDEX
+
+
+class RunningNode:
+    """One segment at work.
+
+    Invariant: whatever `take` gave and a firing did not finish is still in the input. A node has finished when it has
+    consumed the end of its input and has said so to all its channels.
+    """
+
+    def __init__(
+        self,
+        segment: Segment,
+        loop: RunningLoop,
+        source: Channel | Reader,
+        width: int,
+        clock: Callable[[], float],
+        trace: list[Firing] | None,
+    ) -> None:
+        self.segment, self.loop, self.input, self.width = segment, loop, source, width
+        self.sinks: list[ChannelSink] = loop.channels
+        self.clock, self.trace, self.name = clock, trace, segment.name
+        self.is_finished = False
+        self.counter = Counter()
+        self.stalls = 0
+
+    # When it may fire
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is an item that it may take, a mark, or the end."""
+        source = self.input
+        return not self.is_finished and (source.ready() > 0 or source.has_marks or source.is_ended)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether the most that can come of one item or mark fits into every channel."""
+        return not any(sink.channel.is_full for sink in self.sinks)
+
+    @property
+    def is_fireable(self) -> bool:
+        return self.has_work and self.has_room
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it should fire: on a full ensemble, or on part of one where something forces it.
+
+        That is a signal that no ensemble may cross, the end, or a full queue. What comes of it should fit.
+        """
+        if self.is_finished:
+            return False
+        source, items = self.input, self.input.ready()
+        if items < self.width:
+            forced = source.is_ended or source.is_full or (source.has_marks and not source.spans)
+            if not forced or not (items or source.has_marks or source.is_ended):
+                return False
+        wanted = min(items, self.width)
+        for sink in self.sinks:
+            channel = sink.channel
+            for queue, least in channel.least:
+                if queue.avail() < min(
+                    wanted * least, queue.capacity - (queue is channel.control and not channel.trusts)
+                ):
+                    return False
+        return self.has_room
+
+    # A firing
+
+    def fire(self) -> Output:
+        """Consume what can be consumed of one ensemble: items in the data phase, marks where they stand."""
+        started, output = self.clock(), Output()
+        ensemble = self.input.take(self.width)
+        given = self._with_columns(ensemble)
+        try:
+            done = self.loop.run(given, output)
+        except Exception as error:
+            raise explained(self.loop, error, given) from error
+        items, marks = done.row - given.start, done.mark - given.first_mark
+        self.input.consume(items, marks)
+        if done.is_all and ensemble.is_last:
+            self.is_finished = True
+            for sink in self.sinks:
+                sink.channel.end()
+        seconds = self.clock() - started
+        self.counter.add(items, items == self.width, marks, output.rows, seconds)
+        if self.trace is not None:
+            self.trace.append(Firing(self.name, started, seconds, items, marks, output.rows))
+        return output
+
+    def _with_columns(self, ensemble: Ensemble) -> Ensemble:
+        """The ensemble with the columns that a function over whole columns makes, where this node begins with one."""
+        entry = self.segment.entry
+        if not isinstance(entry, n.MapColumns) or entry is self.segment.edge:
+            return ensemble
+        window, start, count = ensemble.window, ensemble.start, ensemble.stop - ensemble.start
+        taken = []
+        for name in entry.names:
+            if name in entry.given.fields:
+                taken.append(window.column(None, name).slice(start, count))
+            else:
+                depth = next(d for d, region in enumerate(entry.given.regions) if name in region.fields)
+                taken.append(window.column(depth, name).take(pa.array(ensemble.parent_rows(depth))))
+        if count == 0:  # no rows, no call: a function may not be made for it
+            made = {name: pa.array([], t) for name, t in entry.types.items()}
+        else:
+            made = call_on_columns(entry, taken, count)
+            check_row_by_row(entry, taken, made, count)
+        return _at_hand(self.loop, ensemble, made)
+
+
+def _at_hand(loop: RunningLoop, ensemble: Ensemble, made: dict[str, pa.Array]) -> Ensemble:
+    """The ensemble with all that its loop reads as columns of their own, and some more."""
+    window, start, stop = ensemble.window, ensemble.start, ensemble.stop
+    columns: dict[str, pa.Array] = dict(made)
+    parents: list[dict[str, pa.Array]] = [{} for _ in ensemble.initial]
+    for name in window.fields():
+        if name not in columns:
+            columns[name] = window.column(None, name).slice(start, stop - start)
+    for given in loop.code.inputs:
+        if given.level is not None:
+            parents[given.level][given.field] = window.column(given.level, given.field)
+    if loop.index_level is None:
+        index = window.indices()[start : stop + 1]
+    else:
+        index = np.empty(0, np.int64)
+        parents[loop.index_level][INDEX] = window.column(loop.index_level, INDEX)
+    table = Table(columns, parents, window.signals, index)
+    return Ensemble(
+        table,
+        0,
+        stop - start,
+        ensemble.first_mark,
+        ensemble.last_mark,
+        ensemble.kinds,
+        ensemble.places - start,
+        ensemble.references,
+        ensemble.initial,
+        ensemble.is_last,
+    )

@@ -1,0 +1,95 @@
+"""How a graph is run: what may be chosen, none of which changes the result."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.errors import GraphError
+
+BATCH_ITEMS = 1 << 20
+WIDTH = 1 << 16
+CONTEXTS = ("auto", "sparse", "dense", "lane")
+CREDITS = ("queued", "balance")
+POLICIES = ("downstream", "upstream", "random")
+
+
+def _checked_by_default() -> bool:
+    return os.environ.get("PENSTOCK_CHECK", "") not in ("", "0")
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of a run, valid by construction.
+
+    - `compile`: False interprets everything, so that a debugger can step into the functions.
+    - `batch_items`: how many items of the source are taken at a time.
+    - `fuse`: False makes every node a loop of its own, with a channel on every edge.
+    - `width`: the most items that a node fires on. Unless said, a node takes all that the source gives at a time, and
+      65,536 from a channel.
+    - `capacity`, `capacity_signals`: how many items, and how many signals and boundaries of regions, a channel holds.
+      Unless said, twice the width.
+    - `context`: how the regions travel on the channels, `sparse`, `dense`, `lane` or `auto`; or a dict from streams to
+      these, for the channels that leave each of them.
+    - `credit`: `queued` or `balance`; with the latter, `threshold` is how many items may be sent without credit.
+    - `policy`: which of the nodes that may fire does: the nearest to the results (`downstream`) or to the source
+      (`upstream`), or one at `random`, from `seed`.
+    - `trace`: note every firing, and every signal that is handed to a node.
+    - `check`: verify the invariants of all channels after every firing.
+    - `clock`: where times are read.
+    """
+
+    compile: bool = True
+    batch_items: int | None = None
+    fuse: bool = True
+    width: int | None = None
+    capacity: int | None = None
+    capacity_signals: int | None = None
+    context: str | Mapping[Any, str] = "auto"
+    credit: str = "queued"
+    threshold: int | None = None
+    policy: str = "downstream"
+    seed: int = 0
+    trace: bool = False
+    check: bool = field(default_factory=_checked_by_default)
+    clock: Callable[[], float] = time.perf_counter
+
+    def __post_init__(self) -> None:
+        for name in ("batch_items", "width", "capacity", "capacity_signals"):
+            self._whole(name, 1)
+        self._whole("threshold", 0)
+        if self.threshold is not None and self.credit != "balance":
+            raise GraphError(f"run: threshold= belongs to credit='balance'; got credit={self.credit!r}")
+        contexts = self.context.values() if isinstance(self.context, Mapping) else [self.context]
+        for context in contexts:
+            _one_of("context", context, CONTEXTS)
+        _one_of("credit", self.credit, CREDITS)
+        _one_of("policy", self.policy, POLICIES)
+        if not isinstance(self.seed, int):
+            raise GraphError(f"run: seed must be a whole number; got {self.seed!r}")
+
+    def _whole(self, name: str, least: int) -> None:
+        value = getattr(self, name)
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (is_whole and least <= value < 2**62):
+            raise GraphError(f"run: {name} must be a whole number of at least {least}; got {value!r}")
+
+    @property
+    def channel_width(self) -> int:
+        return self.width or WIDTH
+
+    @property
+    def source_items(self) -> int:
+        """How many items of the source are taken at a time: whole ensembles, where these have a width."""
+        items = self.batch_items or BATCH_ITEMS
+        if self.width is None or self.batch_items is not None:
+            return items
+        return max(items // self.width, 1) * self.width
+
+
+def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise GraphError(f"run: {name} must be one of {', '.join(map(repr, known))}; got {value!r}")

@@ -1,0 +1,82 @@
+"""One thread: while there is work, choose a node that should fire, and fire it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from random import Random
+
+from penstock.engine.intake import Feeder
+from penstock.engine.loop import Output
+from penstock.engine.node import RunningNode
+from penstock.errors import InternalError
+
+Policy = Callable[[Sequence[RunningNode]], RunningNode | None]
+"""Chooses among all nodes, from the source on, one that is ready, or one that may fire where none is, or None."""
+
+
+def in_order(nodes: Sequence[RunningNode]) -> RunningNode | None:
+    """The first that is ready; where none is, the first that may fire."""
+    for node in nodes:
+        if node.is_ready:
+            return node
+    for node in nodes:
+        if node.is_fireable:
+            return node
+    return None
+
+
+def policy(name: str, seed: int) -> Policy:
+    """The policy of a name: `downstream`, `upstream`, or `random` from a seed."""
+    if name == "downstream":
+        return lambda nodes: in_order(nodes[::-1])
+    if name == "upstream":
+        return in_order
+    random = Random(seed)
+
+    def choose(nodes: Sequence[RunningNode]) -> RunningNode | None:
+        """Any that may fire, and now and then one that is not ready."""
+        fireable = [node for node in nodes if node.is_fireable]
+        ready = [node for node in fireable if node.is_ready]
+        among = ready if ready and random.random() < 0.5 else fireable
+        return random.choice(among) if among else None
+
+    return choose
+
+
+class Scheduler:
+    """Fires nodes until all have finished.
+
+    Invariants, verified with `check`: every firing consumes something, sends something or finishes its node, so that
+    the run ends (Lemma 2); while a node is unfinished, some node may fire.
+    """
+
+    def __init__(self, nodes: Sequence[RunningNode], feeder: Feeder, choose: Policy, *, check: bool) -> None:
+        self.nodes, self.feeder, self.choose, self.is_checked = nodes, feeder, choose, check
+
+    def run(self) -> Iterator[Output]:
+        while True:
+            self.feeder.advance()
+            node = self.choose(self.nodes)
+            if node is None:
+                break
+            yield self.fire(node)
+        stuck = [node.name for node in self.nodes if not node.is_finished]
+        if stuck:
+            raise InternalError(f"no node can fire, and {', '.join(stuck)} has not finished")
+
+    def fire(self, node: RunningNode) -> Output:
+        if not self.is_checked:
+            return node.fire()
+        before = self.progress(node)
+        output = node.fire()
+        for each in self.nodes:
+            each.input.check()
+        if self.progress(node) == before:
+            raise InternalError(f"{node.name}: a firing did nothing")
+        return output
+
+    def progress(self, node: RunningNode) -> tuple[int, ...]:
+        """What must change with a firing."""
+        counter, first = node.counter, node.loop.is_first
+        sent = sum(sink.channel.sent + sink.channel.sent_marks for sink in node.sinks)
+        return counter.items, counter.signals, counter.outputs, sent, int(first), int(node.is_finished)

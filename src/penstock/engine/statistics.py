@@ -1,0 +1,169 @@
+"""What was counted in a run, as frozen records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStatistics:
+    """One node. An ensemble is a firing with items; a full one has as many as the width allows.
+
+    `outputs_per_input` counts firings by how many items left for each that entered, from the edge of one bin of
+    `BINS` up to the next.
+    """
+
+    name: str
+    firings: int
+    ensembles: int
+    full: int
+    items: int
+    occupancy: float
+    signals: int
+    outputs: int
+    outputs_per_input: dict[str, int]
+    seconds: float
+
+    @property
+    def full_share(self) -> float:
+        """The share of full ensembles."""
+        return self.full / self.ensembles if self.ensembles else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeStatistics:
+    """One channel. `stalls` counts how often its sender could not fire because the channel was full."""
+
+    sender: str
+    receiver: str
+    context: str
+    capacity_items: int
+    capacity_signals: int
+    highest_items: int
+    highest_signals: int
+    items: int
+    credits: int
+    credit_messages: int
+    stalls: int
+    switches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """One firing, for a timeline: when it began, how long it took, and what went in and out."""
+
+    node: str
+    start_s: float
+    seconds: float
+    items: int
+    signals: int
+    outputs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """A run: its nodes and channels from the source on, and with `trace=True` every firing."""
+
+    width: int
+    seconds: float
+    nodes: tuple[NodeStatistics, ...]
+    edges: tuple[EdgeStatistics, ...]
+    firings: tuple[Firing, ...] = ()
+
+    def node(self, name: str) -> NodeStatistics:
+        """The first node whose name begins so."""
+        return next(node for node in self.nodes if node.name.startswith(name))
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def json(self) -> str:
+        return json.dumps(self.as_dict())
+
+    def __str__(self) -> str:
+        lines = _table(_NODE_HEAD, [_node_row(node) for node in self.nodes])
+        if self.edges:
+            lines += ["", *_table(_EDGE_HEAD, [_edge_row(edge) for edge in self.edges])]
+        return "\n".join(lines)
+
+
+_NODE_HEAD = ("node", "firings", "items", "full", "occupancy", "signals", "outputs", "ms")
+_EDGE_HEAD = ("channel", "context", "items", "highest", "of", "signals", "of", "credits", "stalls")
+
+
+def _node_row(node: NodeStatistics) -> tuple[str, ...]:
+    return (
+        node.name,
+        f"{node.firings:,}",
+        f"{node.items:,}",
+        f"{node.full_share:.1%}",
+        f"{node.occupancy:.1%}",
+        f"{node.signals:,}",
+        f"{node.outputs:,}",
+        f"{1e3 * node.seconds:,.1f}",
+    )
+
+
+def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:
+    numbers = (edge.items, edge.highest_items, edge.capacity_items, edge.highest_signals, edge.capacity_signals)
+    counts = (*numbers, edge.credits, edge.stalls)
+    return (f"{edge.sender} → {edge.receiver}", edge.context, *(f"{number:,}" for number in counts))
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns: the first to the left, the others to the right."""
+    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
+    made = []
+    for row in (head, *rows):
+        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        made.append("  ".join(cells).rstrip())
+    return made
+
+
+BINS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0)
+
+
+def bin_of(outputs: int, items: int) -> str:
+    """The bin of the histogram: '0', or the largest bound that the outputs per input reach."""
+    ratio = outputs / items
+    reached = [bound for bound in BINS if bound <= ratio]
+    return f"{reached[-1]:g}" if ratio > 0 and reached[-1] > 0 else ("0" if ratio == 0 else "0+")
+
+
+class Counter:
+    """What a node counts while it runs."""
+
+    def __init__(self) -> None:
+        self.firings = self.ensembles = self.full = self.items = self.signals = self.outputs = 0
+        self.seconds = 0.0
+        self.histogram: dict[str, int] = {}
+
+    def add(self, items: int, is_full: bool, signals: int, outputs: int, seconds: float) -> None:
+        self.firings += 1
+        self.signals += signals
+        self.outputs += outputs
+        self.seconds += seconds
+        if items:
+            self.ensembles += 1
+            self.full += is_full
+            self.items += items
+            reached = bin_of(outputs, items)
+            self.histogram[reached] = self.histogram.get(reached, 0) + 1
+
+    def record(self, name: str, width: int) -> NodeStatistics:
+        occupancy = self.items / (self.ensembles * width) if self.ensembles else 0.0
+        return NodeStatistics(
+            name,
+            self.firings,
+            self.ensembles,
+            self.full,
+            self.items,
+            occupancy,
+            self.signals,
+            self.outputs,
+            dict(sorted(self.histogram.items(), key=lambda pair: float(pair[0].strip("+")))),
+            self.seconds,
+        )

@@ -1,0 +1,177 @@
+"""Columns that are filled behind and emptied in front, in memory that is allocated once and used again.
+
+A store holds the values of one field at places of an array. What is consumed is not moved; when the end is reached,
+what is still there is moved to the front. Kernels read and write the arrays themselves, at these places.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.engine.columns import arrays_of, lists_to_arrow, scalars_to_arrow
+from penstock.graph import types
+
+
+class Store(Protocol):
+    """The values of one field. `stop` is where the values end."""
+
+    def arrays(self) -> list[np.ndarray]:
+        """The arrays as kernels read them: offsets from the outside in, then elements."""
+
+    def put(self, at: int, values: pa.Array) -> None:
+        """Write a column of values from a place on; the values before it stay."""
+
+    def move(self, start: int, stop: int) -> None:
+        """Move the values between two places to the front."""
+
+    def column(self, stop: int) -> pa.Array:
+        """All values up to a place as a column that lasts only until the store changes."""
+
+
+def store(t: pa.DataType, size: int) -> Store:
+    """An empty store for `size` values of a type; elements of lists and texts grow with what is put."""
+    if types.is_scalar(t):
+        return Scalars(t, size)
+    if types.is_array(t):
+        return Arrays(t, size)
+    return Lists(t, size)
+
+
+class Scalars:
+    def __init__(self, t: pa.DataType, size: int) -> None:
+        self.type = t
+        self.array = np.zeros(size, types.storage(t))
+
+    def arrays(self) -> list[np.ndarray]:
+        return [self.array]
+
+    def put(self, at: int, values: pa.Array) -> None:
+        self.reserve(at + len(values))
+        (self.array[at : at + len(values)],) = arrays_of(values)
+
+    def reserve(self, count: int) -> None:
+        if count > len(self.array):
+            self.array = np.concatenate((self.array, np.zeros(max(count, 2 * len(self.array)), self.array.dtype)))
+
+    def move(self, start: int, stop: int) -> None:
+        self.array[: stop - start] = self.array[start:stop]
+
+    def column(self, stop: int) -> pa.Array:
+        if pt.is_boolean(self.type):
+            return pa.array(self.array[:stop])
+        return scalars_to_arrow(self.array[:stop], self.type)
+
+
+class Arrays:
+    """Values of a fixed number of elements."""
+
+    def __init__(self, t: pa.DataType, size: int) -> None:
+        self.type, self.elements = t, store(t.value_type, size * t.list_size)
+
+    def arrays(self) -> list[np.ndarray]:
+        return self.elements.arrays()
+
+    def put(self, at: int, values: pa.Array) -> None:
+        self.elements.put(at * self.type.list_size, values.flatten())
+
+    def move(self, start: int, stop: int) -> None:
+        self.elements.move(start * self.type.list_size, stop * self.type.list_size)
+
+    def column(self, stop: int) -> pa.Array:
+        size = self.type.list_size
+        return pa.FixedSizeListArray.from_arrays(self.elements.column(stop * size), size).cast(self.type)
+
+
+class Lists:
+    """Texts and lists. Invariant: `offsets[at]` is where the elements of the value at a place begin, and those of the
+    one before end."""
+
+    def __init__(self, t: pa.DataType, size: int) -> None:
+        self.type = t
+        self.offsets = np.zeros(size + 1, np.int64)
+        self.elements = store(pa.uint8() if types.is_text(t) else t.value_type, size)
+
+    def arrays(self) -> list[np.ndarray]:
+        return [self.offsets, *self.elements.arrays()]
+
+    def put(self, at: int, values: pa.Array) -> None:
+        count = len(values)
+        if at + count + 1 > len(self.offsets):
+            self.offsets = np.concatenate((self.offsets, np.zeros(max(at + count, len(self.offsets)) + 1, np.int64)))
+        if count == 0:
+            return
+        offsets, elements = _parts(values)
+        self.elements.put(int(self.offsets[at]), elements.slice(offsets[0], offsets[count] - offsets[0]))
+        self.offsets[at + 1 : at + count + 1] = self.offsets[at] + (offsets[1 : count + 1] - offsets[0])
+
+    def move(self, start: int, stop: int) -> None:
+        first, last = int(self.offsets[start]), int(self.offsets[stop])
+        self.elements.move(first, last)
+        self.offsets[: stop - start + 1] = self.offsets[start : stop + 1] - first
+
+    def column(self, stop: int) -> pa.Array:
+        offsets = self.offsets[: stop + 1]
+        elements = self.elements.column(int(offsets[-1]))
+        if types.is_text(self.type):
+            return lists_to_arrow(offsets, elements.buffers()[1] or b"", self.type).cast(self.type)
+        return lists_to_arrow(offsets, elements, self.type).cast(self.type)
+
+
+def _parts(values: pa.Array) -> tuple[np.ndarray, pa.Array]:
+    """The offsets of texts or lists, and the column of elements that they point into."""
+    if not types.is_text(values.type):
+        return values.offsets.to_numpy(), values.values
+    offsets, data = arrays_of(values)
+    return offsets.astype(np.int64), pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
+
+
+class Rows:
+    """Rows of several fields: those between `start` and `stop` are there.
+
+    Invariant: `start <= stop <= start + capacity`, and the arrays have room for twice the capacity, so that what is
+    there is moved at most once for each `capacity` rows that were consumed.
+    """
+
+    def __init__(self, fields: dict[str, pa.DataType], capacity: int) -> None:
+        self.capacity, self.size = capacity, 2 * capacity
+        self.start = self.stop = 0
+        # One place more, because a column of indices also holds the one that would follow.
+        self.stores = {name: store(t, self.size + 1) for name, t in fields.items()}
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def avail(self) -> int:
+        """How many rows may be added."""
+        return self.start + self.capacity - self.stop
+
+    def make_room(self) -> None:
+        """Move what is there to the front where the room behind it is short."""
+        if (self.start == self.stop and self.start) or self.start + self.capacity > self.size:
+            self._move()
+
+    def _move(self) -> None:
+        for each in self.stores.values():
+            each.move(self.start, self.stop + 1 if isinstance(each, Scalars) else self.stop)
+        self.start, self.stop = 0, self.stop - self.start
+
+    def array_of(self, name: str) -> np.ndarray:
+        """The array of a field of scalars."""
+        found: Any = self.stores[name]
+        return found.array  # type: ignore[no-any-return]
+
+
+class Records(Rows):
+    """Rows that are records in one array: the signals of one type."""
+
+    def __init__(self, dtype: np.dtype, capacity: int) -> None:
+        super().__init__({}, capacity)
+        self.array = np.zeros(self.size + 1, dtype)
+
+    def _move(self) -> None:
+        self.array[: self.stop - self.start] = self.array[self.start : self.stop]
+        self.start, self.stop = 0, self.stop - self.start

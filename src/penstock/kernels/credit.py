@@ -1,0 +1,117 @@
+"""The credit protocol on arrays: what a sender grants, what a receiver may take, and what it has then taken.
+
+Marks lie in a control queue as two arrays, their kind and their credit: the number of items that stand between a mark
+and the one before it. A kind is 2 · depth for the opening of a region, 2 · depth + 1 for its closing, SIGNAL + n for a
+signal of type n, and CREDIT for a message that carries nothing but credit. `depth` is how many regions are nested; an
+array that counts by kind has a place for each depth and, behind them, one for each type of signal.
+
+Every function is plain Python that Numba compiles: `protocol(compile)` gives them in either form.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numba
+
+SIGNAL = 1000
+CREDIT = -1
+
+
+def grant(credits: Any, first: int, last: int, before: int) -> int:
+    """Turn the places of new marks, `credits[first:last]`, into credits; the place of the last mark comes back.
+
+    `before` is the place from which the credit of the first counts.
+    """
+    for at in range(first, last):
+        place = credits[at]
+        credits[at] = place - before
+        before = place
+    return before
+
+
+def arrange(
+    kinds: Any,
+    credits: Any,
+    first: int,
+    last: int,
+    current: int,
+    start: int,
+    most: int,
+    trusts: bool,
+    spans: bool,
+    depth: int,
+    rows: Any,
+    places: Any,
+    references: Any,
+) -> tuple[int, int]:
+    """How many items, up to `most` from `start` on, and how many marks the receiver may take now.
+
+    A mark comes after `current` items and those of its own credit. A receiver that `trusts` its sender takes items
+    freely where no mark is queued; another has nothing but its credit. Without `spans`, no item behind a mark is taken
+    together with one before it: items first, then the marks that stand right behind them. The place of each mark taken
+    is written, and its row, which counts on from `rows` by kind and leaves there how far it came.
+    """
+    taken, allowance, has_passed = 0, current, False
+    for at in range(first, last):
+        allowance += credits[at]
+        if allowance > 0 and has_passed and not spans:
+            return taken, at - first
+        step = min(allowance, most - taken)
+        taken += step
+        allowance -= step
+        if allowance > 0:
+            return taken, at - first
+        kind = kinds[at]
+        places[at] = start + taken
+        references[at] = 0
+        if kind >= SIGNAL:
+            has_passed = True
+            references[at] = rows[depth + kind - SIGNAL]
+            rows[depth + kind - SIGNAL] += 1
+        elif kind >= 0:
+            has_passed = True
+            if kind % 2 == 0:
+                references[at] = rows[kind // 2]
+                rows[kind // 2] += 1
+    if trusts and (spans or not has_passed):
+        taken = most
+    return taken, last - first
+
+
+def settle(
+    kinds: Any, credits: Any, first: int, last: int, current: int, items: int, marks: int, depth: int, passed: Any
+) -> int:
+    """Note that a receiver has consumed items and marks; its credit then.
+
+    The credit of the mark that is next is transferred to the receiver. `passed` counts by kind what was consumed:
+    regions that were closed, and signals; `passed` has, behind these, how many regions were opened at each depth.
+    """
+    opened = len(passed) - depth
+    stop = first + marks
+    for at in range(first, stop):
+        current += credits[at]
+        kind = kinds[at]
+        if kind >= SIGNAL:
+            passed[depth + kind - SIGNAL] += 1
+        elif kind >= 0 and kind % 2 == 0:
+            passed[opened + kind // 2] += 1
+        elif kind >= 0:
+            passed[kind // 2] += 1
+    if stop == last:
+        return max(current - items, 0)
+    current += credits[stop] - items
+    credits[stop] = 0
+    return current
+
+
+_FUNCTIONS = (grant, arrange, settle)
+
+
+@cache
+def protocol(compile: bool) -> SimpleNamespace:
+    """The functions of this protocol, compiled or as they are."""
+    made = {f.__name__: numba.njit(cache=True, nogil=True)(f) if compile else f for f in _FUNCTIONS}
+    return SimpleNamespace(**made)

@@ -1,0 +1,79 @@
+"""How much each channel holds.
+
+A node may fire when the most that comes of one item or mark fits into every channel behind it. So the smallest legal
+capacity is that most: of items, and of marks, which are signals and boundaries of regions. With balance credit the
+control queue holds one message of credit besides, and the threshold leaves room for what comes of one item: were fewer
+items than the threshold enough to keep the sender from firing, neither side would go on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from penstock.errors import GraphError, InternalError
+from penstock.plan.fuse import Segment
+from penstock.plan.sink import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many items and marks a channel holds, and the threshold of its credit; None for queued credit."""
+
+    items: int
+    signals: int
+    threshold: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for: capacities and a threshold, None where the plan is to choose, for ensembles of a width."""
+
+    width: int
+    items: int | None = None
+    signals: int | None = None
+    is_balanced: bool = False
+    threshold: int | None = None
+
+
+def least(sink: Sink) -> tuple[int, int]:
+    """The most items, and the most marks, that one item or mark sends through a cut."""
+    assert sink.marks is not None
+    items, marks = sink.items.buffer.most, sink.marks.most
+    if items is None or marks is None:
+        raise InternalError(f"{sink.node.label}: how much comes of one item is not bounded")
+    return max(items, 1), marks
+
+
+def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
+    """The bounds of the channel behind a cut: as asked for, if they are large enough, else twice the width."""
+    items, marks = least(sink)
+    marks += wanted.is_balanced
+    capacity = max(2 * wanted.width, items) if wanted.items is None else wanted.items
+    signals = max(2 * wanted.width, marks) if wanted.signals is None else wanted.signals
+    where = f"run: the channel behind {sink.node.label}"
+    if capacity < items:
+        raise GraphError(
+            f"{where} must hold at least {items} items, which is the most that one item gives in {sender.name}; got "
+            f"capacity={capacity}; raise it, or lower at_most="
+        )
+    if signals < marks:
+        raise GraphError(
+            f"{where} must hold at least {marks} signals and boundaries of regions, which is the most that one item "
+            f"gives in {sender.name}{', and a message of credit' if wanted.is_balanced else ''}; got "
+            f"capacity_signals={signals}"
+        )
+    return Bounds(capacity, max(signals, 1), _threshold(where, capacity, items, wanted))
+
+
+def _threshold(where: str, capacity: int, items: int, wanted: Wanted) -> int | None:
+    if not wanted.is_balanced:
+        return None
+    most = capacity - items
+    if wanted.threshold is None:
+        return min(most, wanted.width - 1)
+    if wanted.threshold > most:
+        raise GraphError(
+            f"{where} holds {capacity} items and its sender needs room for {items}, so its threshold must be at most "
+            f"{most}, or both sides could wait for each other; got threshold={wanted.threshold}"
+        )
+    return wanted.threshold
