@@ -1,7 +1,8 @@
 """How every benchmark measures: peers in turn on one core, the best of the repeats, and every answer compared.
 
-A peer is a function without arguments that does the whole work and gives its answer. Compilation is done by a first,
-unmeasured call of each; what it costs is told apart, as the time to a first result in a fresh process.
+A peer is a function without arguments that does the whole work and gives its answer, and with it what it saw of its
+own run, such as how full its ensembles were. Compilation is done by a first, unmeasured call of each; what it costs is
+told apart, as the time to a first result in a fresh process.
 """
 
 from __future__ import annotations
@@ -13,28 +14,35 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import DataError
+from penstock.errors import DataError, InternalError
+from penstock.report import chart
 
 SCALES = ("tiny", "small", "full")
 """`tiny` is for tests: its times mean nothing."""
 FIRST = "first-result"
 FIRST_REPEATS = 2
 
+Facts = Mapping[str, float]
+Speeds = Mapping[tuple[str, str], float]
+"""The best speed of each, in items a second, by who and on which case."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One measured run: who, on which case, over how many items, in what time."""
+    """One measured run: who, on which case, over how many items, in what time, and what else it saw."""
 
     what: str
     case: str
     items: int
     seconds: float
+    facts: Facts = field(default_factory=dict)
 
     @property
     def speed(self) -> float:
@@ -42,16 +50,26 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer of a peer that also tells what it saw of its run."""
+
+    table: pa.Table
+    facts: Facts = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Peer:
     """One way to do the work of a case.
 
     `items` is how many items it takes. One too slow for all of them takes fewer, and then `right` gives their answer.
+    `must` are facts that every run must come to, exactly.
     """
 
     what: str
-    work: Callable[[], pa.Table]
+    work: Callable[[], pa.Table | Answer]
     items: int
     right: Callable[[], pa.Table] | None = None
+    must: Facts = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +82,30 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The least that a ratio must be: the one of this name, or all of this name at any case."""
+    """The least that a ratio must be, `peer/peer@case`, or a speed in items a second, `peer@case`.
 
-    ratio: str
+    A name without a case stands for all cases.
+    """
+
+    name: str
     least: float
 
-    def covers(self, ratio: str) -> bool:
-        return ratio.partition("@")[0] == self.ratio
+    def covers(self, name: str) -> bool:
+        return self.name in (name, name.partition("@")[0])
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was measured. Every ratio is a speed over a speed: more is better."""
+    """What was measured. Every ratio is a speed over a speed: more is better.
+
+    `speeds` are those that have a target of their own, in items a second.
+    """
 
     name: str
     scale: str
     runs: tuple[Run, ...]
     ratios: dict[str, float]
+    speeds: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -88,15 +113,20 @@ class Report:
             "scale": self.scale,
             "runs": [asdict(run) for run in self.runs],
             "ratios": self.ratios,
+            "speeds": self.speeds,
         }
+
+    def best(self, what: str, case: str) -> Run | None:
+        """The fastest run of this peer at this case, if there is one."""
+        return best_runs(self.runs).get((what, case))
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
     """A benchmark: its cases at a scale, the function that gives a first result, and what is aimed at.
 
-    `first` names a function without arguments as `module:function`; `even` asks how the slowest case compares with the
-    fastest.
+    `first` names a function without arguments as `module:function`; `ratios` makes of the best speeds the ratios that
+    tell most; `figures` draws a report, by the name of the file without its ending.
     """
 
     name: str
@@ -105,7 +135,8 @@ class Benchmark:
     cases: Callable[[str], Iterable[Case]]
     first: str
     targets: tuple[Target, ...]
-    even: bool = False
+    ratios: Callable[[Speeds], dict[str, float]] = field(default=lambda best: penstock_over_peers(best))
+    figures: Callable[[Report], Mapping[str, Sequence[chart.Chart]]] | None = None
 
     def run(self, scale: str, repeats: int) -> Report:
         """Measure all cases, one after the other, on one core."""
@@ -114,11 +145,19 @@ class Benchmark:
             for case in self.cases(scale):
                 runs += measure(case, repeats)
             runs += first_results(self.first, min(repeats, FIRST_REPEATS))
-        return Report(self.name, scale, tuple(runs), ratios(runs, self.even))
+        best = best_speeds(runs)
+        speeds = {f"{what}@{case}": speed for (what, case), speed in best.items()}
+        aimed = {name: speed for name, speed in speeds.items() if self.target(name) is not None}
+        return Report(self.name, scale, tuple(runs), self.ratios(best) | warm_over_cold(best), aimed)
 
-    def target(self, ratio: str) -> float | None:
-        """The least that this ratio must be, if anything is aimed at."""
-        return next((target.least for target in self.targets if target.covers(ratio)), None)
+    def target(self, name: str) -> float | None:
+        """The least that this ratio or speed must be, if anything is aimed at."""
+        return next((target.least for target in self.targets if target.covers(name)), None)
+
+    def draw(self, report: Report, folder: Path) -> list[Path]:
+        """Write the figures of a report into a folder."""
+        drawn = {} if self.figures is None else self.figures(report)
+        return [chart.save(charts, folder / f"{name}.svg") for name, charts in drawn.items()]
 
 
 # Measuring
@@ -161,11 +200,11 @@ def _turned(peers: tuple[Peer, ...], by: int) -> tuple[Peer, ...]:
 
 def _run(case: Case, peer: Peer, right: pa.Table) -> Run:
     seconds, answer = timed(peer.work)
-    check(case, peer, answer, right)
-    return Run(peer.what, case.name, peer.items, seconds)
+    facts = check(case, peer, answer, right)
+    return Run(peer.what, case.name, peer.items, seconds, facts)
 
 
-def timed(work: Callable[[], pa.Table]) -> tuple[float, pa.Table]:
+def timed(work: Callable[[], pa.Table | Answer]) -> tuple[float, pa.Table | Answer]:
     gc.collect()
     gc.disable()
     try:
@@ -176,11 +215,20 @@ def timed(work: Callable[[], pa.Table]) -> tuple[float, pa.Table]:
         gc.enable()
 
 
-def check(case: Case, peer: Peer, answer: pa.Table, right: pa.Table) -> None:
-    if not answer.equals(right):
+def check(case: Case, peer: Peer, given: pa.Table | Answer, right: pa.Table) -> Facts:
+    """Compare the answer, and the facts that must be so. Gives all the facts."""
+    answer = given if isinstance(given, Answer) else Answer(given)
+    if not answer.table.equals(right):
         raise DataError(
-            f"bench: at {case.name}, {peer.what} must give the same {right.num_rows} rows as penstock; it gave others"
+            f"bench: at {case.name}, {peer.what} must give the same {right.num_rows} rows as {case.peers[0].what}; "
+            f"it gave others"
         )
+    for name, value in peer.must.items():
+        if answer.facts[name] != value:
+            raise InternalError(
+                f"bench: at {case.name}, {peer.what} must come to {name} {value!r}; it came to {answer.facts[name]!r}"
+            )
+    return answer.facts
 
 
 def first_results(function: str, repeats: int) -> list[Run]:
@@ -208,29 +256,44 @@ def _first_result(function: str, cache: str) -> float:
     return float(done.stdout.split()[-1])
 
 
-# Ratios
+# Speeds and ratios, from the best of the repeats
 
 
-def ratios(runs: Iterable[Run], even: bool) -> dict[str, float]:
-    """Penstock's speed over each peer's at each case, and what else is aimed at, from the best of the repeats."""
-    best = best_speeds(runs)
+def best_runs(runs: Iterable[Run]) -> dict[tuple[str, str], Run]:
+    """The fastest run of each, in the order of the runs."""
+    best: dict[tuple[str, str], Run] = {}
+    for run in runs:
+        key = (run.what, run.case)
+        best[key] = max(best.get(key, run), run, key=lambda one: one.speed)
+    return best
+
+
+def best_speeds(runs: Iterable[Run]) -> dict[tuple[str, str], float]:
+    return {key: run.speed for key, run in best_runs(runs).items()}
+
+
+def penstock_over_peers(best: Speeds) -> dict[str, float]:
+    """Penstock's speed over each peer's at each case."""
     own = {case: speed for (what, case), speed in best.items() if what == "penstock"}
-    found = {
+    return {
         f"penstock/{what}@{case}": own[case] / speed
         for (what, case), speed in best.items()
         if case in own and what != "penstock"
     }
-    if even:
-        found["fastest/slowest"] = min(own.values()) / max(own.values())
-    if ("penstock-warm", FIRST) in best:
-        found[f"warm/cold@{FIRST}"] = best["penstock-warm", FIRST] / best["penstock-cold", FIRST]
-    return found
 
 
-def best_speeds(runs: Iterable[Run]) -> dict[tuple[str, str], float]:
-    """The best speed of each, in the order of the runs."""
-    best: dict[tuple[str, str], float] = {}
-    for run in runs:
-        key = (run.what, run.case)
-        best[key] = max(best.get(key, 0.0), run.speed)
-    return best
+def slowest_case(best: Speeds) -> dict[str, float]:
+    """Penstock's speed at its slowest case over that at its fastest."""
+    own = [speed for (what, _), speed in best.items() if what == "penstock"]
+    return {"fastest/slowest": min(own) / max(own)}
+
+
+def over_best(best: Speeds, what: str, others: Sequence[str]) -> dict[str, float]:
+    """The speed of one peer over that of the fastest of some others, at each case."""
+    cases = [case for known, case in best if known == what]
+    return {f"{what}/best@{case}": best[what, case] / max(best[other, case] for other in others) for case in cases}
+
+
+def warm_over_cold(best: Speeds) -> dict[str, float]:
+    warm, cold = (best.get((f"penstock-{state}", FIRST)) for state in ("warm", "cold"))
+    return {} if warm is None or cold is None else {f"warm/cold@{FIRST}": warm / cold}

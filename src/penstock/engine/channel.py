@@ -4,6 +4,10 @@ Two policies, one channel. With *queued* credit (section 3.1 of the paper on reg
 while no mark is queued, because it trusts that what is not in the control queue was not sent. With *balance* credit
 (algorithms 1 and 2 of the paper on precise control) it takes nothing without credit, and the sender gives credit with
 every mark, and in a message of its own once more than `threshold` items were sent without.
+
+Three ways to carry regions. In `sparse` and `lane` their boundaries are marks; in `sparse` no ensemble crosses a mark,
+in `lane` an ensemble holds any number, each at its place. In `dense` every item carries the number of its region, and
+the boundaries are found again from these.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import pyarrow as pa
 from penstock.engine.columns import arrays_of
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.store import Records, Rows
+from penstock.engine.tags import LINK, TAG, Tags
 from penstock.errors import InternalError
 from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.plan.capacity import Bounds
@@ -73,16 +78,21 @@ class Channel:
         signals: Sequence[np.dtype],
         bounds: Bounds,
         protocol: SimpleNamespace,
-        *,
-        spans: bool = True,
+        context: str = "lane",
     ) -> None:
-        self._given = (items, parents, signals, bounds, protocol)
-        self.bounds, self.protocol, self.spans = bounds, protocol, spans
+        """`context` is how regions travel; where it is `auto`, the channel may be told otherwise at any time."""
+        self._given = (items, parents, signals, bounds, protocol, context)
+        self.bounds, self.protocol = bounds, protocol
         self.trusts = bounds.threshold is None
-        self.data = Rows(items, bounds.items)
+        tagged = bool(parents) and context in ("dense", "auto")
+        self.data = Rows({**items, TAG: pa.int64()} if tagged else items, bounds.items)
         self.control = Control(bounds.signals)
         # The parent of an open region stays when its mark is gone, hence one more than there can be marks.
-        self.parents = [Rows(fields, bounds.signals + 1) for fields in parents]
+        self.parents = [
+            Rows({**fields, LINK: pa.int64()} if tagged else fields, bounds.signals + 1) for fields in parents
+        ]
+        self.tags = Tags(self.data, self.parents, self.control, protocol) if tagged else None
+        self.context = "lane" if context == "auto" else context
         self.records = [Records(dtype, bounds.signals) for dtype in signals]
         self.depth = len(parents)
         self.is_ended = False
@@ -91,7 +101,9 @@ class Channel:
         self.since = 0
         """How many items the sender has sent since its last mark; with balance credit, those without credit."""
         self.sent = self.consumed = self.sent_marks = 0
-        self.is_open = [0] * self.depth
+        self.regions, self.opened, self.is_open = [0] * self.depth, [0] * self.depth, [0] * self.depth
+        """At each depth: how many regions were sent, how many the receiver has opened, and whether one is open."""
+        self._is_rebuilt = False
         self._rows = np.zeros(self.depth + len(self.records), np.int64)
         self._passed = np.zeros(2 * self.depth + len(self.records), np.int64)
         self._initial = np.full(self.depth, -1, np.int64)
@@ -101,7 +113,16 @@ class Channel:
 
     def twin(self) -> Channel:
         """An empty channel like this one."""
-        return Channel(*self._given, spans=self.spans)
+        return Channel(*self._given)
+
+    @property
+    def spans(self) -> bool:
+        """Whether an ensemble may hold items from both sides of a mark."""
+        return self.context != "sparse"
+
+    @property
+    def is_tagged(self) -> bool:
+        return self.context == "dense" and self.tags is not None
 
     # What the sender does
 
@@ -132,6 +153,9 @@ class Channel:
         Marks were written with the place of the item that they stand before; they get their credit here.
         """
         data, control = self.data, self.control
+        if self.is_tagged:
+            assert self.tags is not None
+            marks = self.tags.put(items, marks, self.regions)
         if marks > control.stop:
             # Rule 2: a credit counts the items sent since the mark before. Rule 1: with no mark queued, all that are.
             before = data.stop - self.since
@@ -147,11 +171,14 @@ class Channel:
             self.since += items - data.stop
         self.sent += items - data.stop
         data.stop = items
-        for rows, stop in zip(self.parents, parents, strict=True):
+        for depth, (rows, stop) in enumerate(zip(self.parents, parents, strict=True)):
+            self.regions[depth] += stop - rows.stop
             rows.stop = stop
         for records, stop in zip(self.records, signals, strict=True):
             records.stop = stop
-        if self.bounds.threshold is not None and self.since > self.bounds.threshold:
+        threshold = self.bounds.threshold
+        # A table of parents may be full before the queue is, where boundaries travel as tags and bring no credit.
+        if threshold is not None and (self.since > threshold or (self.since and self.is_tagged and self.is_full)):
             self._send_credit()
         self.highest_items = max(self.highest_items, len(data))
         self.highest_signals = max(self.highest_signals, len(control))
@@ -230,6 +257,13 @@ class Channel:
             )
         stop, last = data.start + items, control.start + marks
         is_last = self.is_ended and stop == data.stop and last == control.stop
+        self._is_rebuilt = self.is_tagged and items > 0
+        if self._is_rebuilt:
+            tags = self.tags
+            assert tags is not None
+            count = tags.marks(stop, last, self.opened, self.is_open)
+            made = (tags.kinds, tags.places, tags.references)
+            return Ensemble(self, data.start, stop, 0, count, *made, self._initial, is_last)
         return Ensemble(
             self,
             data.start,
@@ -245,10 +279,12 @@ class Channel:
 
     def consume(self, items: int, marks: int) -> None:
         """Forget items and marks at the front: they have been dealt with."""
-        control = self.control
+        control, passed, queued = self.control, self._passed, marks
+        if self._is_rebuilt:
+            assert self.tags is not None
+            queued = int(self.tags.sent[marks - 1]) if marks else 0
+        passed[:] = 0
         if control.stop > control.start:
-            passed = self._passed
-            passed[:] = 0
             self.current = self.protocol.settle(
                 control.kinds,
                 control.credits,
@@ -256,13 +292,17 @@ class Channel:
                 control.stop,
                 self.current,
                 items,
-                marks,
+                queued,
                 self.depth,
                 passed,
             )
-            if marks:
-                self._pass(passed.tolist())
-                control.start += marks
+            control.start += queued
+        if self._is_rebuilt:
+            assert self.tags is not None
+            passed[:] = 0
+            self.protocol.tally(self.tags.kinds, marks, self.depth, passed)
+        if marks:
+            self._pass(passed.tolist())
         self.data.start += items
         self.consumed += items
 
@@ -271,6 +311,7 @@ class Channel:
         opened = len(passed) - self.depth
         for depth, rows in enumerate(self.parents):
             rows.start += passed[depth]
+            self.opened[depth] += passed[opened + depth]
             self.is_open[depth] += passed[opened + depth] - passed[depth]
         for number, records in enumerate(self.records):
             records.start += passed[self.depth + number]
@@ -336,7 +377,7 @@ class Channel:
         kinds = self.control.kinds[self.control.start : self.control.stop]
         for depth, rows in enumerate(self.parents):
             wanted = int(np.sum(kinds == 2 * depth)) + self.is_open[depth]
-            if self.is_open[depth] not in (0, 1) or wanted != len(rows):
+            if self.is_open[depth] not in (0, 1) or (wanted > len(rows) if self.is_tagged else wanted != len(rows)):
                 raise InternalError(f"channel: {wanted} regions at depth {depth} have {len(rows)} parents")
         for number, records in enumerate(self.records):
             wanted = int(np.sum(kinds == SIGNAL + number))

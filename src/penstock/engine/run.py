@@ -19,10 +19,11 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.reference import Result
 from penstock.graph.tree import At, Delivery, Tree, check_signals
-from penstock.kernels import credit
+from penstock.kernels.protocol import protocol
 from penstock.plan.capacity import Bounds, Wanted, bounds
 from penstock.plan.fuse import Segment
 from penstock.plan.plan import plan
+from penstock.plan.sink import Sink
 
 
 class Run:
@@ -91,21 +92,22 @@ class Run:
         self.has_begun, self.seconds = True, 0.0
         o = self.options
         feeder = Feeder(self.tree.source, self.control, o.source_items, self.planned.signals)
-        protocol, memory = credit.protocol(o.compile), Memory()
+        memory = Memory()
         self.channels: dict[Segment, Channel] = {}
         for segment in self.planned.segments:
-            sinks = [self._channel(sink, protocol) for sink in self.planned.codes[segment].sinks if sink.is_cut]
+            sinks = [self._channel(sink) for sink in self.planned.codes[segment].sinks if sink.is_cut]
             loop = RunningLoop(self.planned.codes[segment], memory, self.planned.signals, sinks, compile=o.compile)
             source = self._input(feeder, segment)
             width = o.width or (o.channel_width if segment.feeder is not None else o.source_items)
             self.nodes.append(RunningNode(segment, loop, source, width, o.clock, self.firings if o.trace else None))
         return Scheduler(self.nodes, feeder, policy(o.policy, o.seed), check=o.check)
 
-    def _channel(self, sink: Any, protocol: Any) -> ChannelSink:
+    def _channel(self, sink: Sink) -> ChannelSink:
+        assert sink.feeds is not None
         parents = [fields_of(outlet) for outlet in sink.parents]
         signals = [signal.layout.dtype for signal in self.planned.signals]
-        channel = Channel(fields_of(sink.items), parents, signals, self.bounds[sink.feeds], protocol)
-        channel.spans = self._context(sink.node) != "sparse"
+        functions, context = protocol(self.options.compile), self._context(sink.node)
+        channel = Channel(fields_of(sink.items), parents, signals, self.bounds[sink.feeds], functions, context)
         self.channels[sink.feeds] = channel
         return ChannelSink(sink, channel)
 
@@ -136,7 +138,7 @@ class Run:
         return EdgeStatistics(
             segment.feeder.name,
             segment.name,
-            "lane" if channel.spans else "sparse",
+            channel.context,
             channel.bounds.items,
             channel.bounds.signals,
             channel.highest_items,

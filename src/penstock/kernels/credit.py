@@ -5,16 +5,12 @@ and the one before it. A kind is 2 · depth for the opening of a region, 2 · de
 signal of type n, and CREDIT for a message that carries nothing but credit. `depth` is how many regions are nested; an
 array that counts by kind has a place for each depth and, behind them, one for each type of signal.
 
-Every function is plain Python that Numba compiles: `protocol(compile)` gives them in either form.
+Every function is plain Python that Numba compiles; `kernels.protocol` gives them in either form.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from types import SimpleNamespace
 from typing import Any
-
-import numba
 
 SIGNAL = 1000
 CREDIT = -1
@@ -107,11 +103,4 @@ def settle(
     return current
 
 
-_FUNCTIONS = (grant, arrange, settle)
-
-
-@cache
-def protocol(compile: bool) -> SimpleNamespace:
-    """The functions of this protocol, compiled or as they are."""
-    made = {f.__name__: numba.njit(cache=True, nogil=True)(f) if compile else f for f in _FUNCTIONS}
-    return SimpleNamespace(**made)
+FUNCTIONS = (grant, arrange, settle)
