@@ -20,7 +20,20 @@ import numpy as np
 import penstock as ps
 from penstock.apps.taxi_data import generate, pieces, read
 
-__all__ = ["brackets", "build", "generate", "malformed", "pairs", "pieces", "read", "reference", "reference_malformed"]
+__all__ = [
+    "brackets",
+    "build",
+    "characters",
+    "generate",
+    "is_claim",
+    "malformed",
+    "pairs",
+    "parsed",
+    "pieces",
+    "read",
+    "reference",
+    "reference_malformed",
+]
 
 OPEN, CLOSE, QUOTE, COMMA, MINUS, POINT, ZERO, NINE = b'[]",-.09'
 DIGITS = 15
@@ -33,15 +46,25 @@ def build(source: ps.Stream) -> ps.Stream:
     return pairs(brackets(source))
 
 
-def brackets(source: ps.Stream) -> ps.Stream:
-    """Stage 1: the places `i` in each line where a pair should open; the line's trip is parsed once, before."""
+def characters(source: ps.Stream) -> ps.Stream:
+    """Every `byte` of each line and its place `i`; the line's trip is parsed once, before."""
     tagged = source.map(trip=ps.returns(str, trip_id), polyline=polyline_start)
-    return tagged.enumerate("line", as_="byte", index="i").filter(is_claim)
+    return tagged.enumerate("line", as_="byte", index="i")
+
+
+def brackets(source: ps.Stream) -> ps.Stream:
+    """Stage 1: the places `i` in each line where a pair should open."""
+    return characters(source).filter(is_claim)
 
 
 def pairs(found: ps.Stream) -> ps.Stream:
-    """Stage 2: verify and parse the pair at each place, and push its coordinates, swapped."""
-    return found.flat_map(swapped, to=("latitude", "longitude"), at_most=1).close("trip")
+    """Stage 2: verify and parse the pair at each place, and push its coordinates, swapped, with the line's trip."""
+    return parsed(found).close("trip")
+
+
+def parsed(found: ps.Stream) -> ps.Stream:
+    """The coordinates of each pair, still inside its line."""
+    return found.flat_map(swapped, to=("latitude", "longitude"), at_most=1)
 
 
 def malformed(found: ps.Stream) -> ps.Stream:

@@ -1,4 +1,4 @@
-"""The benchmarks, one file each: Penstock and its peers on the same data in one run."""
+"""The benchmarks, one file each: Penstock and its peers, or its own ways to run, on the same data in one run."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ _MODULES = {
     "regions-local": "penstock.bench.regions_local",
     "taxi-local": "penstock.bench.taxi_local",
     "keyed-local": "penstock.bench.keyed_local",
+    "occupancy": "penstock.bench.occupancy",
+    "context": "penstock.bench.context",
 }
 NAMES = tuple(_MODULES)
 

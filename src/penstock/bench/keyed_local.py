@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from penstock.bench.measure import Benchmark, Case, Peer, Target
+from penstock.bench.measure import Benchmark, Case, Peer, Target, penstock_over_peers
 
 ITEMS = {"tiny": 20_000, "small": 1 << 22, "full": 1 << 24}
 KEYS = (54, 1000)
@@ -136,4 +136,5 @@ BENCHMARK = Benchmark(
     cases=cases,
     first="penstock.bench.keyed_local:first_result",
     targets=(Target("penstock/hand", 0.7),),
+    ratios=penstock_over_peers,
 )

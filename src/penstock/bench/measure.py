@@ -116,26 +116,29 @@ class Report:
             "speeds": self.speeds,
         }
 
-    def best(self, what: str, case: str) -> Run | None:
-        """The fastest run of this peer at this case, if there is one."""
-        return best_runs(self.runs).get((what, case))
+    def line(
+        self, what: str, cases: Iterable[str], point: Callable[[Run], tuple[float, float]], dashed: bool = False
+    ) -> chart.Series:
+        """The line of one peer over some cases: a point for the fastest run at each."""
+        best = best_runs(self.runs)
+        return chart.Series(what, tuple(point(best[what, case]) for case in cases if (what, case) in best), dashed)
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A benchmark: its cases at a scale, the function that gives a first result, and what is aimed at.
+    """A benchmark: its cases at a scale, what is compared, and what is aimed at.
 
-    `first` names a function without arguments as `module:function`; `ratios` makes of the best speeds the ratios that
-    tell most; `figures` draws a report, by the name of the file without its ending.
+    `ratios` makes ratios of the best speeds. `first` names the function without arguments that gives a first result, as
+    `module:function`, where that is measured. `figures` draws a report: charts by the name of their file.
     """
 
     name: str
     about: str
     unit: str
     cases: Callable[[str], Iterable[Case]]
-    first: str
     targets: tuple[Target, ...]
-    ratios: Callable[[Speeds], dict[str, float]] = field(default=lambda best: penstock_over_peers(best))
+    ratios: Callable[[Speeds], dict[str, float]]
+    first: str | None = None
     figures: Callable[[Report], Mapping[str, Sequence[chart.Chart]]] | None = None
 
     def run(self, scale: str, repeats: int) -> Report:
@@ -144,7 +147,8 @@ class Benchmark:
         with one_core():
             for case in self.cases(scale):
                 runs += measure(case, repeats)
-            runs += first_results(self.first, min(repeats, FIRST_REPEATS))
+            if self.first is not None:
+                runs += first_results(self.first, min(repeats, FIRST_REPEATS))
         best = best_speeds(runs)
         speeds = {f"{what}@{case}": speed for (what, case), speed in best.items()}
         aimed = {name: speed for name, speed in speeds.items() if self.target(name) is not None}
@@ -157,7 +161,7 @@ class Benchmark:
     def draw(self, report: Report, folder: Path) -> list[Path]:
         """Write the figures of a report into a folder."""
         drawn = {} if self.figures is None else self.figures(report)
-        return [chart.save(charts, folder / f"{name}.svg") for name, charts in drawn.items()]
+        return [chart.save(charts, folder / name) for name, charts in drawn.items()]
 
 
 # Measuring
@@ -282,7 +286,7 @@ def penstock_over_peers(best: Speeds) -> dict[str, float]:
     }
 
 
-def slowest_case(best: Speeds) -> dict[str, float]:
+def slowest_over_fastest(best: Speeds) -> dict[str, float]:
     """Penstock's speed at its slowest case over that at its fastest."""
     own = [speed for (what, _), speed in best.items() if what == "penstock"]
     return {"fastest/slowest": min(own) / max(own)}

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 import penstock as ps
 from penstock.apps import region_sum
-from penstock.bench.measure import Benchmark, Case, Peer, Target
+from penstock.bench.measure import Benchmark, Case, Peer, Target, penstock_over_peers, slowest_over_fastest
 
 ELEMENTS = {"tiny": 1 << 14, "small": 1 << 23, "full": 1 << 26}
 SIZES = (4, 32, 33, 128, 129, 2048)
@@ -138,5 +138,5 @@ BENCHMARK = Benchmark(
     cases=cases,
     first="penstock.bench.regions_local:first_result",
     targets=(Target("penstock/hand", 0.8), Target("fastest/slowest", 1 / 1.5)),
-    even=True,
+    ratios=lambda best: penstock_over_peers(best) | slowest_over_fastest(best),
 )

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import penstock as ps
 from penstock.apps import taxi
-from penstock.bench.measure import Benchmark, Case, Peer, Target
+from penstock.bench.measure import Benchmark, Case, Peer, Target, penstock_over_peers
 
 LINES = {"tiny": 64, "small": 20_000, "full": 160_000}
 PYTHON_SHARE = 8
@@ -24,7 +24,7 @@ def cases(scale: str) -> Iterator[Case]:
     lines = pa.Table.from_batches(taxi.pieces(LINES[scale])).combine_chunks()
     few = lines.slice(0, len(lines) // PYTHON_SHARE)
     texts = few.column("line").to_pylist()
-    items = _bytes(lines)
+    items = bytes_of(lines)
     peers = (
         Peer("penstock", lambda: by_penstock(lines), items),
         Peer("hand", lambda: by_hand(lines), items),
@@ -33,7 +33,7 @@ def cases(scale: str) -> Iterator[Case]:
     yield Case("lines", peers)
 
 
-def _bytes(lines: pa.Table) -> int:
+def bytes_of(lines: pa.Table) -> int:
     column = lines.column("line").chunk(0)
     return int(np.frombuffer(column.buffers()[1], np.int32)[len(column)])
 
@@ -170,4 +170,5 @@ BENCHMARK = Benchmark(
     cases=cases,
     first="penstock.bench.taxi_local:first_result",
     targets=(Target("penstock/hand", 0.5), Target("penstock/python", 20.0)),
+    ratios=penstock_over_peers,
 )

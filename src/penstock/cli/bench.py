@@ -1,9 +1,10 @@
-"""`penstock bench`: a benchmark's report as JSON, or as tables for people."""
+"""`penstock bench`: a benchmark's report as JSON, or as tables for people, and its figures."""
 
 from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import click
 from rich import box
@@ -11,45 +12,83 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from penstock.bench import load
+from penstock.bench import NAMES, load
 from penstock.bench.measure import FIRST, Benchmark, Report, Run
+from penstock.errors import DataError
+
+TIME = "time, min..max"
 
 
-def show(name: str, scale: str, repeats: int, as_json: bool) -> None:
+def show(name: str, scale: str, repeats: int, as_json: bool, figures: Path | None) -> None:
     benchmark = load(name)
+    if figures is not None:
+        _make_folder(benchmark, figures)
     if as_json:
-        click.echo(json.dumps(benchmark.run(scale, repeats).as_dict()))
-        return
+        report = benchmark.run(scale, repeats)
+        click.echo(json.dumps(report.as_dict()))
+    else:
+        report = _show_tables(benchmark, scale, repeats)
+    drawn = benchmark.draw(report, figures) if figures is not None else []
+    if drawn and not as_json:
+        click.echo(f"drawn: {', '.join(map(str, drawn))}")
+
+
+def _make_folder(benchmark: Benchmark, figures: Path) -> None:
+    """Before anything is measured: what cannot be drawn should not cost minutes."""
+    if benchmark.figures is None:
+        drawing = [name for name in NAMES if load(name).figures is not None]
+        raise click.UsageError(f"--figures is for {' and '.join(drawing)}; {benchmark.name} draws none")
+    try:
+        figures.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"bench: the figures cannot be written to {str(figures)!r}: {error}") from None
+
+
+def _show_tables(benchmark: Benchmark, scale: str, repeats: int) -> Report:
     console = Console()
-    console.print(f"\n[bold]{name}[/]: {benchmark.about}\n")
+    console.print(f"\n[bold]{benchmark.name}[/]: {benchmark.about}\n")
     with console.status(f"measuring at scale {scale}, {repeats} repeats"):
         report = benchmark.run(scale, repeats)
     console.print(times(benchmark, report), ratios(benchmark, report))
+    if report.speeds:
+        console.print(speeds(benchmark, report))
     busy, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
     if busy > cores:
         console.print(
             f"[yellow]The machine is busy[/] (load {busy:.1f} on {cores} cores): measure again when it is not."
         )
+    return report
 
 
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="dim", box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="left" if column in ("case", "what", "ratio") else "right")
+        is_word = column in ("case", "what", "ratio", "speed")
+        is_whole = is_word or column == TIME
+        widest = max(map(len, column.split()), default=0)
+        table.add_column(column, justify="left" if is_word else "right", no_wrap=is_whole, min_width=widest)
     return table
 
 
 def times(benchmark: Benchmark, report: Report) -> Table:
-    """The time of each, best and spread, and its speed; the case stands with the first of its rows."""
-    table = _table(f"scale {report.scale}, one core", "case", "what", "time, min..max", benchmark.unit)
+    """The time of each, best and spread, its speed, and what else the fastest run saw.
+
+    The case stands with the first of its rows.
+    """
+    facts = list(dict.fromkeys(name for run in report.runs for name in run.facts))
+    names = [name.replace("_", " ") for name in facts]
+    table = _table(f"scale {report.scale}, one core", "case", "what", TIME, benchmark.unit, *names)
     shown = None
     for (case, what), runs in _grouped(report.runs).items():
         if shown not in (None, case):
             table.add_section()
         seconds = [run.seconds for run in runs]
-        speed = "" if case == FIRST else _figure(max(run.speed for run in runs) / 1e6)
+        best = max(runs, key=lambda run: run.speed)
+        speed = "" if case == FIRST else _figure(best.speed / 1e6)
+        seen = [_figure(best.facts[name]) if name in best.facts else "" for name in facts]
         style = "bold" if what == "penstock" else ""
-        table.add_row(case if case != shown else "", what, _spread(min(seconds), max(seconds)), speed, style=style)
+        row = (case if case != shown else "", what, _spread(min(seconds), max(seconds)), speed, *seen)
+        table.add_row(*row, style=style)
         shown = case
     return table
 
@@ -62,9 +101,21 @@ def ratios(benchmark: Benchmark, report: Report) -> Table:
         if least is None:
             table.add_row(name, _figure(ratio), "", "", style="dim")
         else:
-            met = Text("✓", "bold green") if ratio >= least else Text("✗", "bold red")
-            table.add_row(name, _figure(ratio), f"≥ {least:.2g}", met)
+            table.add_row(name, _figure(ratio), f"≥ {least:.2g}", _met(ratio, least))
     return table
+
+
+def speeds(benchmark: Benchmark, report: Report) -> Table:
+    """The speeds at which something is aimed."""
+    table = _table(f"speeds aimed at, {benchmark.unit}", "speed", "is", "target", "")
+    for name, speed in report.speeds.items():
+        least = benchmark.target(name) or 0.0
+        table.add_row(name, _figure(speed / 1e6), f"≥ {_figure(least / 1e6)}", _met(speed, least))
+    return table
+
+
+def _met(value: float, least: float) -> Text:
+    return Text("✓", "bold green") if value >= least else Text("✗", "bold red")
 
 
 def _grouped(runs: tuple[Run, ...]) -> dict[tuple[str, str], list[Run]]:

@@ -11,7 +11,7 @@ from penstock import __version__
 from penstock.errors import PenstockError
 
 APP_NAMES = ("region-sum", "taxi")
-BENCH_NAMES = ("regions-local", "taxi-local", "keyed-local")
+BENCH_NAMES = ("regions-local", "taxi-local", "keyed-local", "occupancy", "context")
 
 
 class Commands(click.Group):
@@ -75,11 +75,17 @@ def run(app: str, path: Path | None, size: int | None, seed: int, output: Path |
     "--repeats", default=5, show_default=True, type=click.IntRange(min=1), help="Runs of each; the best counts."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-def bench(name: str, scale: str, repeats: int, as_json: bool) -> None:
+@click.option(
+    "--figures",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Draw what was measured, as SVG files in this folder.",
+)
+def bench(name: str, scale: str, repeats: int, as_json: bool, figures: Path | None) -> None:
     """Measure Penstock and its peers on the same data, on one core."""
     from penstock.cli.bench import show
 
-    show(name, scale, repeats, as_json)
+    show(name, scale, repeats, as_json, figures)
 
 
 def main() -> None:

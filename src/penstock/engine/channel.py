@@ -21,11 +21,12 @@ import pyarrow as pa
 
 from penstock.engine.columns import arrays_of
 from penstock.engine.ensemble import Ensemble
-from penstock.engine.store import Records, Rows
+from penstock.engine.store import Records, Rows, Scalars
 from penstock.engine.tags import LINK, TAG, Tags
 from penstock.errors import InternalError
 from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.plan.capacity import Bounds
+from penstock.plan.sink import INDEX
 
 Fields = dict[str, pa.DataType]
 
@@ -104,12 +105,16 @@ class Channel:
         self.regions, self.opened, self.is_open = [0] * self.depth, [0] * self.depth, [0] * self.depth
         """At each depth: how many regions were sent, how many the receiver has opened, and whether one is open."""
         self._is_rebuilt = False
+        self.version = 0
+        self._grows = any(
+            not isinstance(s, Scalars) for rows in (self.data, *self.parents) for s in rows.stores.values()
+        )
         self._rows = np.zeros(self.depth + len(self.records), np.int64)
         self._passed = np.zeros(2 * self.depth + len(self.records), np.int64)
         self._initial = np.full(self.depth, -1, np.int64)
         self.highest_items = self.highest_signals = self.granted = self.messages = 0
-        self.least: list[tuple[Rows | Control, int]] = []
-        """What a sender needs for one item or mark: the queue or table, and how much room in it."""
+        self.needs: list[tuple[Rows | Control, int, int]] = []
+        """What a sender needs: a queue or table, how much room in it for one item or mark, and how much to be kept."""
 
     def twin(self) -> Channel:
         """An empty channel like this one."""
@@ -137,8 +142,7 @@ class Channel:
     @property
     def is_full(self) -> bool:
         """Whether the sender cannot fire before something is consumed."""
-        kept = 0 if self.trusts else 1
-        return any(queue.avail() - kept * (queue is self.control) < least for queue, least in self.least)
+        return any(queue.avail() < least + kept for queue, least, kept in self.needs)
 
     def make_room(self) -> None:
         """Move what is queued to the front where there is no room behind it."""
@@ -170,6 +174,7 @@ class Channel:
         else:
             self.since += items - data.stop
         self.sent += items - data.stop
+        self.version += self._grows
         data.stop = items
         for depth, (rows, stop) in enumerate(zip(self.parents, parents, strict=True)):
             self.regions[depth] += stop - rows.stop
@@ -337,7 +342,9 @@ class Channel:
         return list(self.data.stores)
 
     def indices(self) -> np.ndarray:
-        return self.data.array_of("#index")
+        if INDEX in self.data.stores:
+            return self.data.array_of(INDEX)
+        return np.array([self.consumed - self.data.start])
 
     @property
     def signals(self) -> list[np.ndarray]:

@@ -29,11 +29,18 @@ class Window(Protocol):
         """The fields of the items."""
 
     def indices(self) -> np.ndarray:
-        """The index in the source of the item at every place, and of the one that would follow."""
+        """The index in the source of the item at every place, and of the one that would follow.
+
+        Where the items are just those of the source, it is only that of the item at place 0.
+        """
 
     @property
     def signals(self) -> Sequence[np.ndarray]:
         """The signals of each type."""
+
+    @property
+    def version(self) -> int:
+        """Changes whenever `arrays` may give other arrays than before."""
 
 
 @dataclass(slots=True)
@@ -88,6 +95,7 @@ class Table:
         self, columns: Columns, parents: Sequence[Columns], signals: Sequence[np.ndarray], index: np.ndarray
     ) -> None:
         self.columns, self.parents, self.signals, self.index = columns, parents, signals, index
+        self.version = 0
 
     def arrays(self, level: int | None, field: str, is_wide: bool) -> list[np.ndarray]:
         return arrays_of(self.column(level, field), is_wide)

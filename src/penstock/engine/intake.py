@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from penstock.graph.arrow import beyond_int64, null_rows
 from penstock.graph.record import Signal
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
 from penstock.graph.tree import At, never_reached
+from penstock.plan.sink import is_contiguous
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,9 @@ def portion_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]
         else:
             here = _nulls(rows, node.names)
             dropped = here if dropped is None else dropped | here
-    index = np.arange(batch.base, batch.base + rows.num_rows + 1)
+    index = np.array([batch.base])
+    if not is_contiguous(entry):
+        index = np.arange(batch.base, batch.base + rows.num_rows + 1)
     reached = [given for given in batch.control if given.index <= batch.base + batch.rows.num_rows]
     places = [given.index - batch.base for given in reached]
     if dropped is not None and dropped.any():
@@ -80,7 +83,7 @@ def portion_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]
         before = np.concatenate(([0], np.cumsum(~dropped)))
         places = [int(before[place]) for place in places]
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    _refuse(entry.source, columns, index, needed)
+    _refuse(entry.source, columns, lambda row: int(index[row] if len(index) > 1 else index[0] + row), needed)
     kinds, at, references, records = place_signals(
         list(zip(places, (given.signal for given in reached), strict=True)), signals
     )
@@ -98,7 +101,10 @@ class Feeder:
 
     def advance(self) -> None:
         """Go on to the next batch, if all readers are through and there is one."""
-        while all(reader.is_through for reader in self.readers) and not (self.batch and self.batch.is_last):
+        while not (self.batch is not None and self.batch.is_last):
+            for reader in self.readers:
+                if not reader.is_through:
+                    return
             before = self.batch
             self.batch = next(self.batches, None)
             if self.batch is None:
@@ -130,6 +136,10 @@ class Reader:
     def is_through(self) -> bool:
         """Whether all of the batch has been consumed."""
         return self.portion is None or (self.row == self.portion.count and self.mark == len(self.portion.kinds))
+
+    @property
+    def queued(self) -> int:
+        return 0 if self.portion is None else self.portion.count - self.row
 
     @property
     def is_ended(self) -> bool:
@@ -214,7 +224,7 @@ def _filled(rows: pa.RecordBatch, node: n.FillNull) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def _refuse(source: n.Source, columns: Columns, index: np.ndarray, needed: Collection[str]) -> None:
+def _refuse(source: n.Source, columns: Columns, index: Callable[[int], int], needed: Collection[str]) -> None:
     """Raise for the first item with a null, or with an unsigned integer that no signed one holds."""
     found, columns = [], {name: column for name, column in columns.items() if name in needed}
     for at, (name, column) in enumerate(columns.items()):
@@ -224,8 +234,8 @@ def _refuse(source: n.Source, columns: Columns, index: np.ndarray, needed: Colle
             found.append((row, at, name, bool(column[row].is_valid)))
     if found:
         row, _, name, is_element = min(found)
-        raise null_error(source.label, name, int(index[row]), is_element)
+        raise null_error(source.label, name, index(row), is_element)
     for name, column in columns.items():
         beyond = beyond_int64(column)
         if beyond is not None:
-            raise beyond_error(source.label, name, int(index[beyond]))
+            raise beyond_error(source.label, name, index(beyond))

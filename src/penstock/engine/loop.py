@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.ensemble import Ensemble
+from penstock.engine.ensemble import Ensemble, Window
 from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
 from penstock.engine.keys import KeyIndex
@@ -21,7 +21,7 @@ from penstock.graph.tree import Delivery
 from penstock.kernels import compile as compiler
 from penstock.kernels import support
 from penstock.kernels.fingerprint import fingerprint
-from penstock.plan.sink import index_level
+from penstock.plan.sink import index_level, is_contiguous
 from penstock.plan.spec import Code, Keys
 
 
@@ -92,7 +92,11 @@ class RunningLoop:
         self.places = [[self.at[buffer.name] for buffer in sink.buffers] for sink in self.sinks]
         self.index_level = index_level(code.segment.entry.shape)
         self.has_index = bool(channels) and self.index_level is None
+        self.is_contiguous = is_contiguous(code.segment.entry)
+        self.is_keyed = bool(code.keys) or any(node.given.key is not None for node in code.states.values())
         self.is_first = True
+        self._held: tuple[Any, int, list[Any]] | None = None
+        """The arguments that stay, for a window and its version, until an array is replaced."""
 
     def _kernel(self) -> Any:
         """The generated source, compiled or as plain Python, with the functions that it calls."""
@@ -115,18 +119,18 @@ class RunningLoop:
 
         Results are handed out where their room is short. What the kernel raises comes out as it is.
         """
-        slots = self._number_keys(ensemble)
+        slots = self._number_keys(ensemble) if self.is_keyed else []
         row, mark = ensemble.start, ensemble.first_mark
         initial = ensemble.initial
         while True:
             self._open_sinks()
-            given = self._arguments(ensemble, slots, row, mark, initial)
-            with np.errstate(all="ignore"):  # floats follow IEEE, interpreted as compiled
-                after, mark_after, progress, *heaps = self.kernel(*given)
-            after, mark_after = int(after), int(mark_after)
-            self.heaps.take(heaps, self.integers)
+            after, mark_after, progress, *heaps = self._call(ensemble, slots, row, mark, initial)
+            if heaps:
+                self.heaps.take(heaps, self.integers)
             wrote = self._close_sinks(ensemble, output, row, after, is_short=progress != 3)
-            self.heaps.forget(self.integers)
+            if heaps:
+                self.heaps.forget(self.integers)
+                self._held = None
             self.is_first = self.is_first and progress == 0
             if progress == 3:
                 return Done(after, mark_after, True)
@@ -145,6 +149,7 @@ class RunningLoop:
         for node in self.code.states.values():
             if node.given.key is not None:
                 self.memory.of(node).reserve(self.memory.index(node.given.key).count)
+        self._held = None
         return slots
 
     def _slots(self, keys: Keys, ensemble: Ensemble) -> np.ndarray:
@@ -167,21 +172,36 @@ class RunningLoop:
         return placed
 
     def _open_sinks(self) -> None:
+        used, room = self.used, self.room
         for sink, places in zip(self.sinks, self.places, strict=True):
             if isinstance(sink, ChannelSink):
                 sink.channel.make_room()
             for at, start, end in zip(places, sink.starts(), sink.ends(), strict=True):
-                self.used[at], self.room[at] = start, end
+                used[at] = start
+                room[at] = end
 
-    def _arguments(
+    def _call(
         self, ensemble: Ensemble, slots: list[np.ndarray], row: int, mark: int, initial: np.ndarray
-    ) -> list[Any]:
-        code, window = self.code, ensemble.window
-        self.needed[:] = 0
+    ) -> tuple[Any, ...]:
+        """One call of the kernel: the row and the mark it came to, how far in the phases, and the heaps' arrays."""
+        window = ensemble.window
+        held = self._held
+        if held is None or held[0] is not window or held[1] != window.version:
+            held = self._held = (window, window.version, self._arguments(window, slots))
+        self.needed.fill(0)
+        marks = (ensemble.kinds, ensemble.places, ensemble.references)
         indices = window.indices() if self.has_index else _NO_INDICES
-        arguments: list[Any] = [ensemble.stop, ensemble.last_mark, self.is_first, ensemble.is_last, row, mark]
-        arguments += [ensemble.kinds, ensemble.places, ensemble.references, indices, initial]
-        arguments += [self.where, self.integers, self.floats, self.room, self.needed, self.used]
+        given = (ensemble.stop, ensemble.last_mark, self.is_first, ensemble.is_last, row, mark, *marks, indices)
+        if self.is_compiled:
+            return self.kernel(*given, initial, *held[2])  # type: ignore[no-any-return]
+        with np.errstate(all="ignore"):  # floats follow IEEE, interpreted as compiled
+            after, mark, *rest = self.kernel(*given, initial, *held[2])
+        return (int(after), int(mark), *rest)
+
+    def _arguments(self, window: Window, slots: list[np.ndarray]) -> list[Any]:
+        """The arguments that stay the same from call to call."""
+        code = self.code
+        arguments: list[Any] = [self.where, self.integers, self.floats, self.room, self.needed, self.used]
         for given in code.inputs:
             if given.is_plain:
                 arguments.append(window.column(given.level, given.field))
@@ -222,6 +242,7 @@ class RunningLoop:
                     sink.used = used[places[0]]
                 else:
                     output.batches.append((sink.sink.node, sink.batch(inputs, used[places[0]], row, after)))
+                    self._held = None
         return wrote
 
     def _index_at(self, sink: ChannelSink, ensemble: Ensemble, row: int) -> int:
@@ -239,6 +260,7 @@ class RunningLoop:
         for sink, places in zip(self.sinks, self.places, strict=True):
             if not isinstance(sink, ChannelSink):
                 sink.enlarge(int(self.needed[places[0]]))
+        self._held = None
 
 
 _NO_INDICES = np.empty(0, np.int64)
@@ -249,7 +271,8 @@ def index_at(code: Code, ensemble: Ensemble, row: int) -> int:
     assert code.segment is not None
     level = index_level(code.segment.entry.shape)
     if level is None:
-        return int(ensemble.window.indices()[min(row, ensemble.stop)])
+        row, indices = min(row, ensemble.stop), ensemble.window.indices()
+        return int(indices[0]) + row if is_contiguous(code.segment.entry) else int(indices[row])
     parents = ensemble.parent_rows(level)
     if not len(parents):
         return 0

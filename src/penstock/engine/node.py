@@ -75,13 +75,11 @@ class RunningNode:
                 return False
         wanted = min(items, self.width)
         for sink in self.sinks:
-            channel = sink.channel
-            for queue, least in channel.least:
-                if queue.avail() < min(
-                    wanted * least, queue.capacity - (queue is channel.control and not channel.trusts)
-                ):
+            for queue, least, kept in sink.channel.needs:
+                room = queue.start + queue.capacity - queue.stop
+                if room < least + kept or room < min(wanted * least + kept, queue.capacity):
                     return False
-        return self.has_room
+        return True
 
     # A firing
 
@@ -139,7 +137,8 @@ def _at_hand(loop: RunningLoop, ensemble: Ensemble, made: dict[str, pa.Array]) -
         if given.level is not None:
             parents[given.level][given.field] = window.column(given.level, given.field)
     if loop.index_level is None:
-        index = window.indices()[start : stop + 1]
+        index = window.indices()
+        index = index + start if loop.is_contiguous else index[start : stop + 1]
     else:
         index = np.empty(0, np.int64)
         parents[loop.index_level][INDEX] = window.column(loop.index_level, INDEX)

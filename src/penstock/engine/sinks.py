@@ -11,10 +11,11 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.engine.channel import Channel
+from penstock.engine.channel import Channel, Control
 from penstock.engine.columns import elements_of, scalars_to_arrow
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.heap import Heaps
+from penstock.engine.store import Rows
 from penstock.errors import DataError, InternalError
 from penstock.graph import types
 from penstock.graph.record import Signal
@@ -31,15 +32,14 @@ class Inputs:
     """The columns of an ensemble, and of the heaps of its loop, that indices written by the loop point into."""
 
     def __init__(self, code: Code, ensemble: Ensemble, heaps: Heaps) -> None:
-        self.ensemble, self.heaps = ensemble, heaps
-        self.given = {given.column.prefix: given for given in code.inputs}
+        self.code, self.ensemble, self.heaps = code, ensemble, heaps
         self.made: dict[str, pa.Array] = {}
 
     def of(self, column: Column) -> pa.Array:
         name = column.prefix
         if name not in self.made:
-            if name in self.given:
-                given = self.given[name]
+            given = next((given for given in self.code.inputs if given.column.prefix == name), None)
+            if given is not None:
                 self.made[name] = self.ensemble.window.column(given.level, given.field)
             elif name in self.heaps.held:
                 self.made[name] = self.heaps.held[name].column()
@@ -149,12 +149,20 @@ class ChannelSink:
         self.buffers = [outlet.buffer for outlet, _ in self.outlets] + [sink.marks, *sink.signals.values()]
         self.held = Grown()
         self.tables = [rows for _, rows in self.outlets]
+        self.by_index = [
+            (at, rows, column)
+            for at, (outlet, rows) in enumerate(self.outlets)
+            for column in outlet.columns
+            if column.origin is not None
+        ]
         self.has_index = INDEX in channel.data.stores
 
         needs = [buffer.most for buffer in self.buffers if buffer.most is not None]
         if len(needs) < len(self.buffers):
             raise InternalError(f"{sink.node.label}: how much comes of one item is not bounded")
-        channel.least = list(zip([*self.tables, channel.control, *channel.records], needs, strict=True))
+        queues: list[Rows | Control] = [*self.tables, channel.control, *channel.records]
+        kept = [int(queue is channel.control and not channel.trusts) for queue in queues]
+        channel.needs = list(zip(queues, needs, kept, strict=True))
 
     def twin(self) -> ChannelSink:
         """The same with an empty channel."""
@@ -185,12 +193,11 @@ class ChannelSink:
 
     def send(self, inputs: Inputs, used: Sequence[int], index: int) -> None:
         """Hand over what was written; `index` is that of the item that would follow."""
-        for (outlet, rows), stop in zip(self.outlets, used, strict=False):
-            for column in outlet.columns:
-                if column.origin is not None and stop > rows.stop:
-                    assert column.array is not None
-                    values = inputs.taken(column, self.held.held[column.array][rows.stop : stop])
-                    rows.stores[column.field].put(rows.stop, values)
+        for at, rows, column in self.by_index:
+            if used[at] > rows.stop:
+                assert column.array is not None
+                values = inputs.taken(column, self.held.held[column.array][rows.stop : used[at]])
+                rows.stores[column.field].put(rows.stop, values)
         tables = len(self.outlets)
         if self.has_index:
             self.channel.data.array_of(INDEX)[used[0]] = index

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -123,14 +124,15 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return made
 
 
-BINS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0)
+BINS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0)
+_NAMES = ("0", "0+", *(f"{bound:g}" for bound in BINS[1:]))
 
 
 def bin_of(outputs: int, items: int) -> str:
     """The bin of the histogram: '0', or the largest bound that the outputs per input reach."""
-    ratio = outputs / items
-    reached = [bound for bound in BINS if bound <= ratio]
-    return f"{reached[-1]:g}" if ratio > 0 and reached[-1] > 0 else ("0" if ratio == 0 else "0+")
+    if outputs == 0:
+        return "0"
+    return _NAMES[bisect_right(BINS, outputs / items)]
 
 
 class Counter:
@@ -164,6 +166,6 @@ class Counter:
             occupancy,
             self.signals,
             self.outputs,
-            dict(sorted(self.histogram.items(), key=lambda pair: float(pair[0].strip("+")))),
+            dict(sorted(self.histogram.items(), key=lambda pair: _NAMES.index(pair[0]))),
             self.seconds,
         )

@@ -194,6 +194,11 @@ class Buffer:
     def count(self) -> str:
         return f"{self.name}_n"
 
+    def left(self, number: int) -> str:
+        """How often `number` more would fit."""
+        room = f"{self.name}_c - {self.count}"
+        return room if number == 1 else f"({room}) // {number}"
+
     def reserve(self, site: Site, times: int = 1) -> None:
         bound = site.bound if times == 1 else f"{times} * {site.bound}"
         self.terms.setdefault(site.phase, []).append(bound)

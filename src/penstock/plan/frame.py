@@ -92,9 +92,8 @@ class FrameWriter(OutletWriter):
         first = self._phase(
             "first", lambda: self.hand_on(self.open, entry, None, Site((), phase="first")), "if first", 0
         )
-        out.depth = 3
-        rows = self._phase("rows", lambda: self.send(entry, site.fork()), None, 1)
         out.depth = 2
+        rows = self._rows(lambda: self.send(entry, site.fork()))
         with out.aside() as marks:
             self._marks(site, parents)
         out.depth = 1
@@ -103,21 +102,53 @@ class FrameWriter(OutletWriter):
         self.code.source = "\n".join([*self._header(), *body]) + "\n"
         return self.code
 
-    def _phase(self, phase: str, write: Callable[[], None], header: str | None, progress: int) -> list[str]:
+    def _phase(self, phase: str, write: Callable[[], None], header: str, progress: int) -> list[str]:
         """A part of the loop, with the check for room before it. `progress` is returned where room is short."""
-        with self.out.aside() as lines:
-            if header is None:
+        with self.out.aside() as lines, self.out.block(header):
+            self.checked(phase, write, progress)
+        return lines
+
+    def _rows(self, write: Callable[[], None]) -> list[str]:
+        """The rows up to the next mark. Where what comes of a row is bounded, room is checked for many rows at once."""
+        out = self.out
+        with out.aside() as lines:
+            out.depth += 2
+            with out.aside() as body:
                 write()
-            else:
-                with self.out.block(header):
-                    write()
-        with self.out.aside() as check:
-            if header is not None:
-                self.out.depth += 1
-            self._check_room(phase, progress)
-            if header is not None:
-                self.out.depth -= 1
-        return [lines[0], *check, *lines[1:]] if header is not None else [*check, *lines]
+            out.depth -= 2
+            fixed = self.fixed_in("rows")
+            if not fixed:
+                with self._each_row("stop"):
+                    self._check_room("rows", 1)
+                    out.lines += [line.removeprefix("    ") for line in body]
+                out.line("i = stop")
+                return lines
+            with out.block("while i < stop"):
+                out.line("halt = stop - i")
+                for buffer, number in fixed:
+                    out.line(f"halt = min(halt, {buffer.left(number)})")
+                with out.block("if halt <= 0"):
+                    self.stop_short("rows", 1)
+                out.line("halt += i")
+                with self._each_row("halt"):
+                    self.grow_heaps("rows")
+                    out.lines += body
+                out.line("i = halt")
+        return lines
+
+    @contextmanager
+    def _each_row(self, stop: str) -> Iterator[None]:
+        with self.out.block(f"for u in range(unsigned(i), unsigned({stop}))"):
+            self.out.line("i = as_int(u)")
+            if self.noted:
+                self.out.line("w[1] = i")
+            yield
+
+    def fixed_in(self, phase: str) -> list[tuple[Buffer, int]]:
+        """The buffers that a phase writes to and how much at most, where that is known beforehand for all of them."""
+        found = [(buffer, buffer.numbers[phase]) for buffer in self.written_in(phase)]
+        known = [(buffer, number) for buffer, number in found if number is not None]
+        return known if len(known) == len(found) else []
 
     def _check_room(self, phase: str, progress: int) -> None:
         self.grow_heaps(phase)
@@ -145,11 +176,11 @@ class FrameWriter(OutletWriter):
             self.out.line(f"need[{self.code.buffers.index(buffer)}] = {buffer.count} + {buffer.term(phase)}")
         self.out.line(f"@save {progress}")
 
-    def checked(self, phase: str, write: Callable[[], None]) -> None:
-        """A part of a row of its own, with the check for room before it."""
+    def checked(self, phase: str, write: Callable[[], None], progress: int = 1) -> None:
+        """A part of the loop with the check for room before it. `progress` is returned where room is short."""
         with self.out.aside() as lines:
             write()
-        self._check_room(phase, 1)
+        self._check_room(phase, progress)
         self.out.lines += lines
 
     def heap_room(self, heap: Heap) -> Buffer:
@@ -172,14 +203,15 @@ class FrameWriter(OutletWriter):
         body += [f"    q{depth} = p0[{depth}]" for depth in range(len(self.segment.entry.shape.regions))]
         body += [*first, "    while True:", "        stop = n", "        if m < mn:", "            stop = mk_at[m]"]
         body += [
-            "        for u in range(unsigned(i), unsigned(stop)):",
-            "            i = as_int(u)",
-            *(["            w[1] = i"] if self.noted else []),
             *rows,
-            "        i = stop",
             "        w[1] = i",
+            "        if m == mn:",
+            "            break",
+            *marks,
+            "        m += 1",
+            *last,
+            "    @save 3",
         ]
-        body += ["        if m == mn:", "            break", *marks, "        m += 1", *last, "    @save 3"]
         return [line for text in body for line in self._expanded(text)]
 
     def _expanded(self, line: str) -> Iterator[str]:
@@ -266,7 +298,7 @@ class FrameWriter(OutletWriter):
                 level[name] = Ref(column, index)
         has_index = depth == index_level(shape) and any(sink.is_cut for sink in self.code.sinks)
         if has_index and depth is None:
-            level[INDEX] = Ref(Column("ix", pa.int64()), "u")
+            level[INDEX] = self.own_index("u")
         for name in [*self._hidden(depth), *([INDEX] if has_index and depth is not None else [])]:
             column = Column(f"c{'' if depth is None else depth}_{len(self.code.inputs)}", pa.int64())
             self.code.inputs.append(Input(column, depth, name))

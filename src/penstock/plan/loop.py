@@ -151,14 +151,14 @@ class LoopWriter(FrameWriter):
             out.depth += 1
             self._element(node, lists, lo, replace(site, phase="elements", aligned=False))
             out.depth -= 1
-        limits = [(buffer, buffer.numbers["elements"]) for buffer in self.written_in("elements")]
-        is_fixed = all(number is not None for _, number in limits)
+        fixed = self.fixed_in("elements")
+        is_fixed = bool(fixed) or not self.written_in("elements")
         stop = out.fresh("hi")
         if is_fixed:
             room = out.fresh("room")
             out.line(f"{room} = as_int({hi} - {lo}) - ({done} - 1)")
-            for buffer, number in limits:
-                out.line(f"{room} = min({room}, ({buffer.name}_c - {buffer.count}) // {number})")
+            for buffer, number in fixed:
+                out.line(f"{room} = min({room}, {buffer.left(number)})")
             out.line(f"{stop} = {lo} + unsigned({done} - 1 + {room})")
         with out.block(f"for {j} in range({lo} + unsigned({done} - 1), {stop if is_fixed else hi})"):
             self.grow_heaps("elements")

@@ -14,7 +14,7 @@ from penstock.graph.tree import Tree
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.code import Column, Level, Local, Ref, Site, Value
 from penstock.plan.fuse import Segment
-from penstock.plan.sink import CLOSE, INDEX, OPEN, OutColumn, Outlet, Sink, index_level
+from penstock.plan.sink import CLOSE, INDEX, OPEN, OutColumn, Outlet, Sink, index_level, is_contiguous
 from penstock.plan.spec import signal_types
 from penstock.plan.values import ValueWriter
 
@@ -52,9 +52,15 @@ class OutletWriter(ValueWriter):
         for level in reversed(site.levels):
             if INDEX in level:
                 return level[INDEX]
-        if index_level(self.segment.entry.shape) is None:
-            return Ref(Column("ix", pa.int64()), "i")
-        return Local(self.integer("ix_last"))
+        if index_level(self.segment.entry.shape) is not None:
+            return Local(self.integer("ix_last"))
+        return self.own_index("i")
+
+    def own_index(self, row: str) -> Value:
+        """The index of the item at a row, where indices lie with the items."""
+        if is_contiguous(self.segment.entry):
+            return Local(f"(as_int({row}) + ix[0])")
+        return Ref(Column("ix", pa.int64()), row)
 
     def write_row(self, outlet: Outlet, level: Level, site: Site) -> None:
         """Write one row, and fix the outlet's columns the first time. Every place writes the same columns."""
@@ -68,7 +74,7 @@ class OutletWriter(ValueWriter):
             if isinstance(value, Ref) and value.column != column.origin:
                 raise InternalError(f"{outlet.buffer.name}: {column.field!r} comes from two places")
             stored = f"as_int({value.index})" if isinstance(value, Ref) else value.name
-            self.out.line(f"{column.array}[{outlet.buffer.count}] = {stored}")
+            self.out.line(f"{column.array}[unsigned({outlet.buffer.count})] = {stored}")
         self.out.line(f"{outlet.buffer.count} += 1")
 
     def _columns_out(self, outlet: Outlet, level: Level, site: Site) -> Iterator[OutColumn]:
@@ -88,7 +94,8 @@ class OutletWriter(ValueWriter):
             return dict(node.shape.fields)
         after = self._needed_beyond(sink)
         depth = None if outlet is sink.items else next(d for d, p in enumerate(sink.parents) if p is outlet)
-        index = {INDEX: pa.int64()} if index_level(node.shape) == depth else {}
+        has_index = index_level(node.shape) == depth and not (depth is None and is_contiguous(node))
+        index = {INDEX: pa.int64()} if has_index else {}
         if depth is None:
             own = {name: t for name, t in node.shape.fields.items() if name in after}
             return own | {name: pa.int64() for name in self._keys_at(node.shape, after)} | index
@@ -141,8 +148,8 @@ class OutletWriter(ValueWriter):
         marks = sink.marks
         assert marks is not None
         marks.reserve(site)
-        self.out.line(f"{marks.name}_kind[{marks.count}] = {kind}")
-        self.out.line(f"{marks.name}_at[{marks.count}] = {sink.items.buffer.count}")
+        self.out.line(f"{marks.name}_kind[unsigned({marks.count})] = {kind}")
+        self.out.line(f"{marks.name}_at[unsigned({marks.count})] = {sink.items.buffer.count}")
         self.out.line(f"{marks.count} += 1")
 
 

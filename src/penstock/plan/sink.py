@@ -25,6 +25,18 @@ def index_level(shape: n.Shape) -> int | None:
     return next(opened, None)
 
 
+def is_contiguous(node: n.GraphNode) -> bool:
+    """Whether every item of the source, and nothing else, leaves a node, so that an item's place is its index."""
+    while not isinstance(node, n.Source):
+        if not isinstance(node, _ONE_TO_ONE):
+            return False
+        (node,) = node.inputs
+    return True
+
+
+_ONE_TO_ONE = (n.FillNull, n.Map, n.MapColumns, n.Select, n.KeyBy, n.Emit, n.Regions)
+
+
 @dataclass(frozen=True)
 class OutColumn:
     """One field that leaves: written to `array`, or where it is None taken whole from the rows that entered.
