@@ -6,9 +6,9 @@ import math
 import pyarrow as pa
 import pytest
 
-from penstock import DataError, bench
+from penstock import DataError, InternalError, bench
 from penstock.bench import measure
-from penstock.bench.measure import Benchmark, Case, Peer, Run, Target
+from penstock.bench.measure import Answer, Benchmark, Case, Peer, Report, Run, Target
 
 CASES = {
     "regions-local": ["4", "32", "33", "128", "129", "2048", "0-64"],
@@ -17,15 +17,15 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", bench.NAMES)
+@pytest.mark.parametrize("name", CASES)
 def test_the_report_of_a_benchmark(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "first_results", lambda function, repeats: [])
     report = json.loads(json.dumps(bench.run(name, "tiny", 2).as_dict()))
-    assert list(report) == ["name", "scale", "runs", "ratios"]
+    assert list(report) == ["name", "scale", "runs", "ratios", "speeds"]
     assert (report["name"], report["scale"]) == (name, "tiny")
     assert list(dict.fromkeys(run["case"] for run in report["runs"])) == CASES[name]
     for run in report["runs"]:
-        assert list(run) == ["what", "case", "items", "seconds"]
+        assert list(run) == ["what", "case", "items", "seconds", "facts"]
         assert run["items"] > 0 and run["seconds"] > 0
     for case in CASES[name]:
         peers = [run["what"] for run in report["runs"] if run["case"] == case]
@@ -39,7 +39,7 @@ def test_a_first_result_in_fresh_processes() -> None:
     runs = measure.first_results("penstock.bench.regions_local:first_result", 1)
     assert [run.what for run in runs] == ["penstock-cold", "penstock-warm"]
     assert {run.case for run in runs} == {"first-result"}
-    assert list(measure.ratios(runs, even=False)) == ["warm/cold@first-result"]
+    assert list(measure.warm_over_cold(measure.best_speeds(runs))) == ["warm/cold@first-result"]
 
 
 def test_ratios_are_of_the_best_speeds() -> None:
@@ -50,22 +50,44 @@ def test_ratios_are_of_the_best_speeds() -> None:
         Run("python", "a", 10, 10.0),
         Run("penstock", "b", 100, 4.0),
     ]
-    found = measure.ratios(runs, even=True)
-    assert found == {"penstock/hand@a": 0.5, "penstock/python@a": 100.0, "fastest/slowest": 0.25}
+    best = measure.best_speeds(runs)
+    assert measure.penstock_over_peers(best) == {"penstock/hand@a": 0.5, "penstock/python@a": 100.0}
+    assert measure.slowest_over_fastest(best) == {"fastest/slowest": 0.25}
+    assert measure.over_best(best, "python", ("penstock", "hand")) == {"python/best@a": 0.005}
+    assert measure.warm_over_cold(best) == {}
+
+
+def benchmark(*targets: Target, cases: tuple[Case, ...] = ()) -> Benchmark:
+    return Benchmark("b", "", "M items/s", lambda scale: cases, targets, measure.penstock_over_peers)
 
 
 def test_a_target_covers_all_cases_of_its_ratio() -> None:
-    targets = (Target("penstock/hand", 0.8), Target("fastest/slowest", 0.5))
-    benchmark = Benchmark("b", "", "M items/s", lambda scale: [], "m:f", targets)
-    assert benchmark.target("penstock/hand@33") == 0.8
-    assert benchmark.target("fastest/slowest") == 0.5
-    assert benchmark.target("penstock/python@33") is None
+    aimed = benchmark(Target("penstock/hand", 0.8), Target("fastest/slowest", 0.5))
+    assert aimed.target("penstock/hand@33") == 0.8
+    assert aimed.target("fastest/slowest") == 0.5
+    assert aimed.target("penstock/python@33") is None
+
+
+def test_a_target_may_be_for_one_case() -> None:
+    aimed = benchmark(Target("penstock/hand@33", 0.8))
+    assert aimed.target("penstock/hand@33") == 0.8
+    assert aimed.target("penstock/hand@3") is None
+    assert aimed.target("penstock/hand") is None
+
+
+def test_a_target_may_be_a_speed() -> None:
+    cases = tuple(Case(name, (peer("penstock", 1), peer("hand", 1))) for name in "cd")
+    report = benchmark(Target("hand@c", 1e6), cases=cases).run("tiny", 2)
+    fastest = max(run.speed for run in report.runs if (run.what, run.case) == ("hand", "c"))
+    assert report.speeds == {"hand@c": fastest}
+    assert set(report.ratios) == {"penstock/hand@c", "penstock/hand@d"}
+
+
+def peer(what: str, value: int) -> Peer:
+    return Peer(what, lambda: pa.table({"v": [value]}), 1)
 
 
 def test_peers_that_disagree_are_an_error() -> None:
-    def peer(what: str, value: int) -> Peer:
-        return Peer(what, lambda: pa.table({"v": [value]}), 1)
-
     assert len(measure.measure(Case("c", (peer("penstock", 1), peer("hand", 1))), 3)) == 6
     with pytest.raises(DataError, match="at c, hand must give the same 1 rows as penstock"):
         measure.measure(Case("c", (peer("penstock", 1), peer("hand", 2))), 1)
@@ -87,3 +109,25 @@ def test_a_time_is_taken_around_the_work_alone() -> None:
     seconds, answer = measure.timed(lambda: pa.table({"v": [1]}))
     assert 0 < seconds < math.inf
     assert answer.num_rows == 1
+
+
+def watched(must: dict[str, float]) -> Case:
+    answer = Answer(pa.table({"v": [1]}), {"occupancy": 0.25, "full_share": 0.0})
+    return Case("c", (peer("penstock", 1), Peer("sparse", lambda: answer, 1, must=must)))
+
+
+def test_a_run_keeps_the_facts_that_it_saw() -> None:
+    plain, told = measure.measure(watched({"occupancy": 0.25}), 1)
+    assert plain.facts == {}
+    assert told.facts == {"occupancy": 0.25, "full_share": 0.0}
+
+
+def test_a_fact_that_must_be_otherwise_is_an_error() -> None:
+    with pytest.raises(InternalError, match=r"at c, sparse must come to occupancy 0\.5; it came to 0\.25"):
+        measure.measure(watched({"occupancy": 0.5}), 1)
+
+
+def test_a_line_has_the_fastest_run_of_each_case_that_was_run() -> None:
+    runs = (Run("a", "1", 10, 2.0), Run("a", "1", 10, 1.0), Run("a", "2", 10, 3.0), Run("b", "1", 10, 4.0))
+    line = Report("b", "tiny", runs, {}, {}).line("a", ("1", "2", "3"), lambda run: (float(run.case), run.seconds))
+    assert (line.name, line.points) == ("a", ((1.0, 1.0), (2.0, 3.0)))

@@ -95,6 +95,32 @@ def test_bench_prints_tables() -> None:
     assert "✓" in text or "✗" in text
 
 
+def test_bench_draws_figures(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "figures"
+    text = penstock("bench", "occupancy", "--scale", "tiny", "--repeats", 1, "--figures", folder).stdout
+    assert "occupancy" in text and "full" in text and "unfused@chain" in text and "≥ 100" in text
+    assert [path.name for path in sorted(folder.iterdir())] == ["figure-6.svg", "figure-7.svg"]
+    assert str(folder / "figure-7.svg") in text.replace("\n", "")
+
+
+def test_bench_draws_figures_beside_json(tmp_path: Path) -> None:
+    result = penstock("bench", "context", "--scale", "tiny", "--repeats", 1, "--json", "--figures", tmp_path)
+    assert json.loads(result.stdout)["name"] == "context"
+    assert result.stderr == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["figure-8.svg"]
+
+
+def test_bench_refuses_figures_before_it_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "measure", lambda case, repeats: pytest.fail("measured"))
+    folder = tmp_path / "figures"
+    result = penstock("bench", "keyed-local", "--figures", folder, code=2)
+    assert "--figures is for occupancy and context; keyed-local draws none" in " ".join(result.stderr.split())
+    assert not folder.exists()
+    (tmp_path / "file").write_text("")
+    result = penstock("bench", "occupancy", "--figures", tmp_path / "file" / "figures", code=1)
+    assert "the figures cannot be written to" in result.stderr
+
+
 def test_demo(tmp_path: Path) -> None:
     picture = tmp_path / "taxi.svg"
     text = penstock("demo", "--lines", 200, "--picture", picture).stdout

@@ -23,8 +23,8 @@ WIDTHS = {"": 128, "wide-": 16_384}
 """By how the names of their cases begin."""
 LINES: dict[str, dict[str, tuple[int, ...]]] = {
     "tiny": {"": (4, 8), "wide-": (4, 8)},
-    "small": {"": (30, 60, 120), "wide-": (250, 500, 1000)},
-    "full": {"": (100, 200, 400, 800), "wide-": (1000, 2000, 4000, 8000)},
+    "small": {"": (30, 60, 120), "wide-": (500, 1000, 2000)},
+    "full": {"": (100, 200, 400, 800), "wide-": (2000, 4000, 8000, 16_000)},
 }
 GIVEN = ("sparse", "sparse-dense", "dense", "lane")
 VERSIONS = (*GIVEN, "auto")

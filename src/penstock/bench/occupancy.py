@@ -50,8 +50,8 @@ ALL_SIZES = sorted({16, 32, 64, 96, *range(192, 1024, 128)} | neighbours(*range(
 SOME_SIZES = sorted({16, 32, 64, 96, 192, 384, 768} | neighbours(1, 2, 4) | {1023, 1024})
 AT = {
     "tiny": Scale((32, 127, 128, 129), 1 << 14, 1 << 10, 1 << 6),
-    "small": Scale(tuple(SOME_SIZES), 1 << 22, 1 << 15, 1 << 12),
-    "full": Scale(tuple(ALL_SIZES), 1 << 24, 1 << 17, 1 << 14),
+    "small": Scale(tuple(SOME_SIZES), 1 << 22, 1 << 16, 1 << 12),
+    "full": Scale(tuple(ALL_SIZES), 1 << 24, 1 << 18, 1 << 14),
 }
 
 

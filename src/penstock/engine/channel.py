@@ -80,10 +80,12 @@ class Channel:
         bounds: Bounds,
         protocol: SimpleNamespace,
         context: str = "lane",
+        *,
+        check: bool = False,
     ) -> None:
         """`context` is how regions travel; where it is `auto`, the channel may be told otherwise at any time."""
         self._given = (items, parents, signals, bounds, protocol, context)
-        self.bounds, self.protocol = bounds, protocol
+        self.bounds, self.protocol, self.is_checked = bounds, protocol, check
         self.trusts = bounds.threshold is None
         tagged = bool(parents) and context in ("dense", "auto")
         self.data = Rows({**items, TAG: pa.int64()} if tagged else items, bounds.items)
@@ -112,7 +114,7 @@ class Channel:
         self._rows = np.zeros(self.depth + len(self.records), np.int64)
         self._passed = np.zeros(2 * self.depth + len(self.records), np.int64)
         self._initial = np.full(self.depth, -1, np.int64)
-        self.highest_items = self.highest_signals = self.granted = self.messages = 0
+        self.highest_items = self.highest_signals = self.granted = self.messages = self.stalls = 0
         self.needs: list[tuple[Rows | Control, int, int]] = []
         """What a sender needs: a queue or table, how much room in it for one item or mark, and how much to be kept."""
 
@@ -144,13 +146,6 @@ class Channel:
         """Whether the sender cannot fire before something is consumed."""
         return any(queue.avail() < least + kept for queue, least, kept in self.needs)
 
-    def make_room(self) -> None:
-        """Move what is queued to the front where there is no room behind it."""
-        self.data.make_room()
-        self.control.make_room()
-        for rows in (*self.parents, *self.records):
-            rows.make_room()
-
     def send(self, items: int, marks: int, parents: Sequence[int], signals: Sequence[int]) -> None:
         """Take over what the sender's kernel wrote: up to these places of the queues and tables.
 
@@ -165,7 +160,8 @@ class Channel:
             before = data.stop - self.since
             if self.trusts and control.start == control.stop:
                 before = data.start
-            control.sent_at[control.stop : marks] = control.credits[control.stop : marks] - data.stop + self.sent
+            if self.is_checked:
+                control.sent_at[control.stop : marks] = control.credits[control.stop : marks] - data.stop + self.sent
             last = self.protocol.grant(control.credits, control.stop, marks, before)
             self.granted += last - before
             self.since = items - last
@@ -176,17 +172,19 @@ class Channel:
         self.sent += items - data.stop
         self.version += self._grows
         data.stop = items
-        for depth, (rows, stop) in enumerate(zip(self.parents, parents, strict=True)):
-            self.regions[depth] += stop - rows.stop
-            rows.stop = stop
-        for records, stop in zip(self.records, signals, strict=True):
-            records.stop = stop
+        for depth, rows in enumerate(self.parents):
+            self.regions[depth] += parents[depth] - rows.stop
+            rows.stop = parents[depth]
+        for number, records in enumerate(self.records):
+            records.stop = signals[number]
         threshold = self.bounds.threshold
         # A table of parents may be full before the queue is, where boundaries travel as tags and bring no credit.
         if threshold is not None and (self.since > threshold or (self.since and self.is_tagged and self.is_full)):
             self._send_credit()
-        self.highest_items = max(self.highest_items, len(data))
-        self.highest_signals = max(self.highest_signals, len(control))
+        if items - data.start > self.highest_items:
+            self.highest_items = items - data.start
+        if control.stop - control.start > self.highest_signals:
+            self.highest_signals = control.stop - control.start
 
     def _send_credit(self) -> None:
         """Give credit for what was sent without: in a message, or with one that is the last in the queue."""
@@ -222,8 +220,9 @@ class Channel:
 
     def ready(self) -> int:
         """How many items could be taken in one ensemble, were it wide enough."""
-        granted = len(self.data) if self.trusts else len(self.data) - self.since
-        if self.spans or not self.has_marks:
+        data = self.data
+        granted = data.stop - data.start if self.trusts else data.stop - data.start - self.since
+        if self.context != "sparse" or not self.has_marks:
             return granted
         control, found = self.control, self.current
         for at in range(control.start, control.stop):
@@ -288,8 +287,9 @@ class Channel:
         if self._is_rebuilt:
             assert self.tags is not None
             queued = int(self.tags.sent[marks - 1]) if marks else 0
-        passed[:] = 0
         if control.stop > control.start:
+            if marks:
+                passed[:] = 0
             self.current = self.protocol.settle(
                 control.kinds,
                 control.credits,
@@ -302,7 +302,7 @@ class Channel:
                 passed,
             )
             control.start += queued
-        if self._is_rebuilt:
+        if self._is_rebuilt and marks:
             assert self.tags is not None
             passed[:] = 0
             self.protocol.tally(self.tags.kinds, marks, self.depth, passed)

@@ -42,7 +42,7 @@ class Memory:
         return self.states.setdefault(node, States(node.state))
 
 
-@dataclass
+@dataclass(slots=True)
 class Output:
     """What came of one firing beside what went into channels: rows of results, and signals that were handed over."""
 
@@ -89,7 +89,9 @@ class RunningLoop:
         self.sinks: list[Any] = [by_sink[id(sink)] for sink in code.sinks]
         self.sinks += [self.log] if self.log is not None else []
         self.at = {buffer.name: at for at, buffer in enumerate(code.buffers)}
-        self.places = [[self.at[buffer.name] for buffer in sink.buffers] for sink in self.sinks]
+        self.open_sinks = [(sink, [self.at[buffer.name] for buffer in sink.buffers]) for sink in self.sinks]
+        self.to_channels = [(sink, places) for sink, places in self.open_sinks if isinstance(sink, ChannelSink)]
+        self.to_results = [(sink, places[0]) for sink, places in self.open_sinks if isinstance(sink, ResultSink)]
         self.index_level = index_level(code.segment.entry.shape)
         self.has_index = bool(channels) and self.index_level is None
         self.is_contiguous = is_contiguous(code.segment.entry)
@@ -123,7 +125,8 @@ class RunningLoop:
         row, mark = ensemble.start, ensemble.first_mark
         initial = ensemble.initial
         while True:
-            self._open_sinks()
+            for sink, places in self.open_sinks:
+                sink.open(self.used, self.room, places)
             after, mark_after, progress, *heaps = self._call(ensemble, slots, row, mark, initial)
             if heaps:
                 self.heaps.take(heaps, self.integers)
@@ -135,9 +138,11 @@ class RunningLoop:
             if progress == 3:
                 return Done(after, mark_after, True)
             if self._is_blocked():
+                self.needed.fill(0)
                 return Done(after, mark_after, False)
             if not wrote and (after, mark_after) == (row, mark):
                 self._enlarge()
+            self.needed.fill(0)
             initial = _parents_at(ensemble, initial, mark, mark_after)
             row, mark = after, mark_after
 
@@ -171,15 +176,6 @@ class RunningLoop:
         placed[start:] = numbers
         return placed
 
-    def _open_sinks(self) -> None:
-        used, room = self.used, self.room
-        for sink, places in zip(self.sinks, self.places, strict=True):
-            if isinstance(sink, ChannelSink):
-                sink.channel.make_room()
-            for at, start, end in zip(places, sink.starts(), sink.ends(), strict=True):
-                used[at] = start
-                room[at] = end
-
     def _call(
         self, ensemble: Ensemble, slots: list[np.ndarray], row: int, mark: int, initial: np.ndarray
     ) -> tuple[Any, ...]:
@@ -188,7 +184,6 @@ class RunningLoop:
         held = self._held
         if held is None or held[0] is not window or held[1] != window.version:
             held = self._held = (window, window.version, self._arguments(window, slots))
-        self.needed.fill(0)
         marks = (ensemble.kinds, ensemble.places, ensemble.references)
         indices = window.indices() if self.has_index else _NO_INDICES
         given = (ensemble.stop, ensemble.last_mark, self.is_first, ensemble.is_last, row, mark, *marks, indices)
@@ -226,23 +221,25 @@ class RunningLoop:
     def _close_sinks(self, ensemble: Ensemble, output: Output, row: int, after: int, *, is_short: bool) -> int:
         """Take over what was written: into channels, and into results unless they can wait; how many rows."""
         inputs, used, wrote = Inputs(self.code, ensemble, self.heaps), self.used.tolist(), 0
-        for sink, places in zip(self.sinks, self.places, strict=True):
-            if isinstance(sink, ChannelSink):
-                before, marks = sink.channel.sent, sink.channel.sent_marks
-                sink.send(inputs, [used[at] for at in places], self._index_at(sink, ensemble, after))
-                wrote += sink.channel.sent - before + sink.channel.sent_marks - marks
-                output.rows += sink.channel.sent - before
-            elif isinstance(sink, LogSink):
-                output.deliveries += sink.deliveries(used[places[0]])
-                wrote += used[places[0]]
+        for sink, places in self.to_channels:
+            channel = sink.channel
+            items, marks = channel.sent, channel.sent_marks
+            sink.send(inputs, [used[at] for at in places], self._index_at(sink, ensemble, after))
+            output.rows += channel.sent - items
+            wrote += channel.sent - items + channel.sent_marks - marks
+        for result, at in self.to_results:
+            made = used[at] - result.used
+            output.rows += made
+            wrote += made + result.used
+            if result.can_wait and not is_short and not ensemble.is_last:
+                result.used = used[at]
             else:
-                output.rows += used[places[0]] - sink.used
-                wrote += used[places[0]]
-                if sink.can_wait and not is_short and not ensemble.is_last:
-                    sink.used = used[places[0]]
-                else:
-                    output.batches.append((sink.sink.node, sink.batch(inputs, used[places[0]], row, after)))
-                    self._held = None
+                output.batches.append((result.sink.node, result.batch(inputs, used[at], row, after)))
+                self._held = None
+        if self.log is not None:
+            count = used[self.at["log"]]
+            output.deliveries += self.log.deliveries(count)
+            wrote += count
         return wrote
 
     def _index_at(self, sink: ChannelSink, ensemble: Ensemble, row: int) -> int:
@@ -250,16 +247,17 @@ class RunningLoop:
 
     def _is_blocked(self) -> bool:
         """Whether the loop stopped because a channel has no more room."""
-        for sink, places in zip(self.sinks, self.places, strict=True):
-            if isinstance(sink, ChannelSink) and any(self.needed[at] > self.room[at] for at in places):
-                return True
-        return False
+        full = [sink for sink, places in self.to_channels if any(self.needed[at] > self.room[at] for at in places)]
+        for sink in full:
+            sink.channel.stalls += 1
+        return bool(full)
 
     def _enlarge(self) -> None:
         """Make room in the results for what a single row needs: nothing was done, though they were empty."""
-        for sink, places in zip(self.sinks, self.places, strict=True):
-            if not isinstance(sink, ChannelSink):
-                sink.enlarge(int(self.needed[places[0]]))
+        for result, at in self.to_results:
+            result.enlarge(int(self.needed[at]))
+        if self.log is not None:
+            self.log.enlarge(int(self.needed[self.at["log"]]))
         self._held = None
 
 

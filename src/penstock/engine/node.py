@@ -41,7 +41,6 @@ class RunningNode:
         self.clock, self.trace, self.name = clock, trace, segment.name
         self.is_finished = False
         self.counter = Counter()
-        self.stalls = 0
 
     # When it may fire
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.auto import Chooser
 from penstock.engine.channel import Channel
 from penstock.engine.intake import Feeder, Reader
 from penstock.engine.loop import Memory, RunningLoop
@@ -20,7 +21,8 @@ from penstock.graph import nodes as n
 from penstock.graph.reference import Result
 from penstock.graph.tree import At, Delivery, Tree, check_signals
 from penstock.kernels.protocol import protocol
-from penstock.plan.capacity import Bounds, Wanted, bounds
+from penstock.plan.capacity import Bounds, ChannelPlan, Wanted, bounds, least
+from penstock.plan.context import INTERPRETED, Costs
 from penstock.plan.fuse import Segment
 from penstock.plan.plan import plan
 from penstock.plan.sink import Sink
@@ -38,7 +40,9 @@ class Run:
         self.deliveries: list[Delivery] = []
         self.firings: list[Firing] = []
         self.nodes: list[RunningNode] = []
-        self.has_begun = False
+        self.channels: dict[Segment, Channel] = {}
+        self.choosers: dict[Segment, Chooser] = {}
+        self.has_begun, self.seconds = False, 0.0
 
     def _bounds(self) -> dict[Segment, Bounds]:
         """The bounds of every channel, by the segment that it feeds."""
@@ -89,11 +93,10 @@ class Run:
         """All nodes with their channels, ready to be fired. For a run, once."""
         if self.has_begun:
             raise GraphError("run: a run can be run once; make another")
-        self.has_begun, self.seconds = True, 0.0
+        self.has_begun = True
         o = self.options
         feeder = Feeder(self.tree.source, self.control, o.source_items, self.planned.signals)
         memory = Memory()
-        self.channels: dict[Segment, Channel] = {}
         for segment in self.planned.segments:
             sinks = [self._channel(sink) for sink in self.planned.codes[segment].sinks if sink.is_cut]
             loop = RunningLoop(self.planned.codes[segment], memory, self.planned.signals, sinks, compile=o.compile)
@@ -107,9 +110,19 @@ class Run:
         parents = [fields_of(outlet) for outlet in sink.parents]
         signals = [signal.layout.dtype for signal in self.planned.signals]
         functions, context = protocol(self.options.compile), self._context(sink.node)
-        channel = Channel(fields_of(sink.items), parents, signals, self.bounds[sink.feeds], functions, context)
+        given = (fields_of(sink.items), parents, signals, self.bounds[sink.feeds], functions, context)
+        channel = Channel(*given, check=self.options.check)
         self.channels[sink.feeds] = channel
-        return ChannelSink(sink, channel)
+        if context == "auto" and channel.depth:
+            self.choosers[sink.feeds] = Chooser(channel, self.options.channel_width, self._costs)
+        return ChannelSink(sink, channel, self.choosers.get(sink.feeds))
+
+    def _costs(self) -> Costs:
+        if not self.options.compile:
+            return INTERPRETED
+        from penstock.engine.calibration import costs
+
+        return costs()
 
     def _input(self, feeder: Feeder, segment: Segment) -> Channel | Reader:
         if segment.feeder is not None:
@@ -124,7 +137,41 @@ class Run:
         by_node = {stream.node: context for stream, context in given.items()}
         return by_node.get(node, "auto")
 
-    # What was seen
+    # What was planned, and seen
+
+    def explain(self) -> str:
+        """The graph and its plan as text: loops and channels, with what was chosen for each so far, and why.
+
+        >>> import penstock as ps
+        >>> blobs = ps.from_items([{"values": [1, 2]}], name="blobs")
+        >>> run = blobs.enumerate("values", as_="v").aggregate(total=ps.sum("v")).prepare(fuse=False, capacity=8)
+        >>> print(run.explain().splitlines()[-3])
+        channel loop 1 → loop 2: holds 8 items, 65,536 signals and boundaries; one item sends at most 1 and 1
+        """
+        from penstock.report.graph import explain
+
+        return explain(self.tree, self.planned.segments, [self._channel_plan(fed) for fed in self.bounds])
+
+    def _channel_plan(self, fed: Segment) -> ChannelPlan:
+        assert fed.feeder is not None
+        sink = next(sink for sink in self.planned.codes[fed.feeder].sinks if sink.feeds is fed)
+        items, marks = least(sink)
+        context, reason = self._context_of(fed, sink)
+        return ChannelPlan(fed, self.bounds[fed], items, marks, context, reason)
+
+    def _context_of(self, fed: Segment, sink: Sink) -> tuple[str, str]:
+        """How regions travel on a channel, and why."""
+        wanted = self._context(sink.node)
+        if not sink.parents:
+            return wanted if wanted == "sparse" else "lane", "no region is open here"
+        if wanted != "auto":
+            return wanted, "asked for"
+        chooser = self.choosers.get(fed)
+        if chooser is not None and chooser.choice is None and chooser.channel.sent:
+            chooser.choose()
+        if chooser is None or chooser.choice is None:
+            return "lane", "auto: until the first ensembles have been seen"
+        return chooser.choice.context, f"auto: {chooser.choice.reason}"
 
     def statistics(self) -> Statistics:
         """What was counted, so far."""
@@ -134,7 +181,6 @@ class Run:
 
     def _edge(self, segment: Segment, channel: Channel) -> EdgeStatistics:
         assert segment.feeder is not None
-        sender = next(node for node in self.nodes if node.segment is segment.feeder)
         return EdgeStatistics(
             segment.feeder.name,
             segment.name,
@@ -146,8 +192,8 @@ class Run:
             channel.sent,
             channel.granted,
             channel.messages,
-            sender.stalls,
-            0,
+            channel.stalls,
+            self.choosers[segment].switches if segment in self.choosers else 0,
         )
 
 

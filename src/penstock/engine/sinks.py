@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.auto import Chooser
 from penstock.engine.channel import Channel, Control
 from penstock.engine.columns import elements_of, scalars_to_arrow
 from penstock.engine.ensemble import Ensemble
@@ -60,18 +61,15 @@ class Inputs:
 
 
 class RunningSink(Protocol):
-    """One place where rows leave a loop. `buffers` are its counters, in the order of `starts` and `ends`."""
+    """One place where rows leave a loop. `buffers` are its counters."""
 
     buffers: list[Buffer]
 
     def arrays(self) -> Iterator[np.ndarray]:
         """The arrays that the loop writes, in the order of its arguments."""
 
-    def starts(self) -> list[int]:
-        """How far each buffer is filled."""
-
-    def ends(self) -> list[int]:
-        """How far each buffer may be filled."""
+    def open(self, used: np.ndarray, room: np.ndarray, places: Sequence[int]) -> None:
+        """Write, at the places of its buffers, how far each is filled and how far it may be."""
 
 
 class Grown:
@@ -113,11 +111,8 @@ class ResultSink:
             if column.array is not None:
                 yield self.held.of(column.array, self.room, _stored(column))
 
-    def starts(self) -> list[int]:
-        return [self.used]
-
-    def ends(self) -> list[int]:
-        return [self.room]
+    def open(self, used: np.ndarray, room: np.ndarray, places: Sequence[int]) -> None:
+        used[places[0]], room[places[0]] = self.used, self.room
 
     def enlarge(self, needed: int) -> None:
         """Make room for what a single row needs."""
@@ -142,8 +137,9 @@ class ResultSink:
 class ChannelSink:
     """A cut: the loop writes into the queues of the channel themselves."""
 
-    def __init__(self, sink: Sink, channel: Channel) -> None:
+    def __init__(self, sink: Sink, channel: Channel, chooser: Chooser | None = None) -> None:
         assert sink.marks is not None
+        self.chooser = chooser
         self.sink, self.channel = sink, channel
         self.outlets = [(sink.items, channel.data), *zip(sink.parents, channel.parents, strict=True)]
         self.buffers = [outlet.buffer for outlet, _ in self.outlets] + [sink.marks, *sink.signals.values()]
@@ -181,15 +177,13 @@ class ChannelSink:
         for records in self.channel.records:
             yield records.array
 
-    def starts(self) -> list[int]:
-        stops = [rows.stop for rows in self.tables]
-        return [*stops, self.channel.control.stop, *(records.stop for records in self.channel.records)]
-
-    def ends(self) -> list[int]:
-        ends = [rows.start + rows.capacity for rows in self.tables]
-        control = self.channel.control
-        marks = control.stop + self.channel.avail_signals()
-        return [*ends, marks, *(records.start + records.capacity for records in self.channel.records)]
+    def open(self, used: np.ndarray, room: np.ndarray, places: Sequence[int]) -> None:
+        if self.chooser is not None:
+            self.chooser.look()
+        for (queue, _, kept), at in zip(self.channel.needs, places, strict=True):
+            queue.make_room()
+            used[at] = queue.stop
+            room[at] = queue.start + queue.capacity - kept
 
     def send(self, inputs: Inputs, used: Sequence[int], index: int) -> None:
         """Hand over what was written; `index` is that of the item that would follow."""
@@ -216,11 +210,8 @@ class LogSink:
         for number, signal in enumerate(self.signals):
             yield self.held.of(f"log_{number}", self.room, signal.layout.dtype)
 
-    def starts(self) -> list[int]:
-        return [0]
-
-    def ends(self) -> list[int]:
-        return [self.room]
+    def open(self, used: np.ndarray, room: np.ndarray, places: Sequence[int]) -> None:
+        used[places[0]], room[places[0]] = 0, self.room
 
     def enlarge(self, needed: int) -> None:
         if needed > self.room:

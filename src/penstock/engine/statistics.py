@@ -36,7 +36,10 @@ class NodeStatistics:
 
 @dataclass(frozen=True, slots=True)
 class EdgeStatistics:
-    """One channel. `stalls` counts how often its sender could not fire because the channel was full."""
+    """One channel. `stalls` counts how often its sender had to stop because the channel was full.
+
+    `switches` counts how often `auto` changed the context.
+    """
 
     sender: str
     receiver: str

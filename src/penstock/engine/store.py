@@ -14,6 +14,7 @@ import pyarrow.types as pt
 
 from penstock.engine.columns import arrays_of, lists_to_arrow, scalars_to_arrow
 from penstock.graph import types
+from penstock.plan.sink import INDEX
 
 
 class Store(Protocol):
@@ -141,6 +142,7 @@ class Rows:
         self.start = self.stop = 0
         # One place more, because a column of indices also holds the one that would follow.
         self.stores = {name: store(t, self.size + 1) for name, t in fields.items()}
+        self.has_lists = any(isinstance(each, Lists) for each in self.stores.values())
 
     def __len__(self) -> int:
         return self.stop - self.start
@@ -151,8 +153,22 @@ class Rows:
 
     def make_room(self) -> None:
         """Move what is there to the front where the room behind it is short."""
-        if (self.start == self.stop and self.start) or self.start + self.capacity > self.size:
+        start = self.start
+        if start == self.stop:
+            if start:
+                self._restart()
+        elif start + self.capacity > self.size:
             self._move()
+
+    def _restart(self) -> None:
+        """Begin at the front again: nothing is there but, perhaps, the index that follows."""
+        if self.has_lists:
+            self._move()
+            return
+        if INDEX in self.stores:
+            array = self.array_of(INDEX)
+            array[0] = array[self.start]
+        self.start = self.stop = 0
 
     def _move(self) -> None:
         for each in self.stores.values():

@@ -315,16 +315,16 @@ class Stream:
 
         return Run((self.node,), control, **options)
 
-    def explain(self) -> str:
-        """The graph and the plan as text: which nodes run in one loop, and why each loop ends where it does.
+    def explain(self, **options: Any) -> str:
+        """The graph and the plan as text: which nodes run in one loop, why each loop ends where it does, and channels.
+
+        The options are those of `prepare`. What is chosen while running, the `explain` of a run tells.
 
         >>> import penstock as ps
         >>> print(ps.from_items([{"v": 1}], name="numbers").filter(lambda v: v > 0).explain())  # doctest: +ELLIPSIS
         source 'numbers'...
         """
-        from penstock.report.graph import explain
-
-        return explain((self.node,))
+        return self.prepare(**options).explain()
 
     def show(self) -> GraphPicture:
         """A picture of the graph and its plan: SVG in a notebook and with `.svg()`, Mermaid text with `.mermaid()`.

@@ -147,7 +147,7 @@ def facts(taken: Snapshot, views: tuple[View, ...]) -> Facts:
         return Facts(reason=taken.reason)
     if taken.identity is None:
         return _learn(taken, views)
-    identity = fingerprint(taken.identity, [(view.dtype, view.array) for view in views], _versions())
+    identity = fingerprint(taken.identity, [(view.dtype, view.array) for view in views], versions())
     kept = cache_folder() / "facts" / f"{str(identity)[:40]}.json"
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return _read_facts(kept.read_text())
@@ -249,7 +249,7 @@ def cache_folder() -> Path:
 
 
 @functools.cache
-def _versions() -> str:
+def versions() -> str:
     """All that a compiled loop depends on beside its source: the compilers, the processor and our own kernels."""
     own = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
@@ -290,7 +290,7 @@ def load(source: str, scope: dict[str, Any], identity: str | None) -> Callable[.
     """
     if identity is None:
         return numba.njit(interpret(source, scope), nogil=True)  # type: ignore[no-any-return]
-    name = hashlib.sha256(f"{identity}\n{_versions()}\n{source}".encode()).hexdigest()[:40]
+    name = hashlib.sha256(f"{identity}\n{versions()}\n{source}".encode()).hexdigest()[:40]
     if name not in _loaded:
         _loaded[name] = _load(source, scope, f"penstock_loop_{name}")
     return _loaded[name]

@@ -25,6 +25,22 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
+class ChannelPlan:
+    """A channel for people: what it holds, the most that one item sends, and how regions travel on it, and why."""
+
+    fed: Segment
+    bounds: Bounds
+    items: int
+    marks: int
+    context: str
+    reason: str
+
+
+ROOMY = 1 << 16
+"""Items that a channel holds unless it is said otherwise, or twice the width: so that senders fire seldom."""
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
     """What was asked for: capacities and a threshold, None where the plan is to choose, for ensembles of a width."""
 
@@ -45,11 +61,12 @@ def least(sink: Sink) -> tuple[int, int]:
 
 
 def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
-    """The bounds of the channel behind a cut: as asked for, if they are large enough, else twice the width."""
+    """The bounds of the channel behind a cut: as asked for, if they are large enough, else a few ensembles."""
     items, marks = least(sink)
     marks += wanted.is_balanced
-    capacity = max(2 * wanted.width, items) if wanted.items is None else wanted.items
-    signals = max(2 * wanted.width, marks) if wanted.signals is None else wanted.signals
+    roomy = max(2 * wanted.width, ROOMY)
+    capacity = max(roomy, items) if wanted.items is None else wanted.items
+    signals = max(roomy, marks) if wanted.signals is None else wanted.signals
     where = f"run: the channel behind {sink.node.label}"
     if capacity < items:
         raise GraphError(

@@ -10,6 +10,7 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.tree import Tree
+from penstock.plan.capacity import ChannelPlan
 from penstock.plan.fuse import CLEANING, Segment, fuse
 from penstock.report.picture import Arrow, Box, Picture, mermaid, svg
 
@@ -41,25 +42,39 @@ class GraphPicture:
         return self.mermaid()
 
 
-def explain(leaves: Sequence[n.GraphNode]) -> str:
-    """The source, then every loop: why it begins, what is in it, and what each step gives."""
-    tree = Tree(tuple(leaves))
-    segments = fuse(tree)
+def explain(tree: Tree, segments: Sequence[Segment], channels: Sequence[ChannelPlan] = ()) -> str:
+    """The source, then every loop: why it begins, what is in it, and what each step gives; then the channels."""
     lines = [f"{tree.source.label}: {_fields(tree.source)}"]
     for node in tree.nodes[1:]:
         if isinstance(node, CLEANING):
             lines.append(f"  {node.label}")
     for segment in segments:
-        lines += ["", *_explained(tree, segment)]
+        lines += ["", *_explained(tree, segments, segment)]
+    for channel in channels:
+        lines += ["", *_channel(channel)]
     return "\n".join(lines)
 
 
-def _explained(tree: Tree, segment: Segment) -> Iterator[str]:
+def _channel(channel: ChannelPlan) -> Iterator[str]:
+    sender, bounds = channel.fed.feeder, channel.bounds
+    assert sender is not None
+    yield (
+        f"channel loop {sender.number + 1} → loop {channel.fed.number + 1}: holds {bounds.items:,} items, "
+        f"{bounds.signals:,} signals and boundaries; one item sends at most {channel.items:,} and {channel.marks:,}"
+    )
+    if bounds.threshold is not None:
+        yield f"  credit: for all that was sent, with every signal and after more than {bounds.threshold:,} items"
+    else:
+        yield "  credit: with every signal, for the items before it"
+    yield f"  context: {channel.context}; {channel.reason}"
+
+
+def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment) -> Iterator[str]:
     yield f"loop {segment.number + 1}, {_mode(segment)}: {segment.reason}"
     rows = list(_rows(tree, segment))
     width = max((len(label) for label, _ in rows), default=0)
     yield from (f"  {label:<{width}}  {gives}".rstrip() for label, gives in rows)
-    yield f"  ends: {_end(tree, segment)}"
+    yield f"  ends: {_end(segments, segment)}"
 
 
 def _mode(segment: Segment) -> str:
@@ -106,9 +121,9 @@ def _fields(node: n.GraphNode) -> str:
     return own + "".join(f"  in {region.opener.label}" for region in reversed(node.shape.regions))
 
 
-def _end(tree: Tree, segment: Segment) -> str:
+def _end(segments: Sequence[Segment], segment: Segment) -> str:
     """Why a loop does not go on."""
-    fed = [s for s in fuse(tree) if s.feeder is not None and s.feeder.number == segment.number]
+    fed = [s for s in segments if s.feeder is segment]
     if not fed:
         return "with the graph"
     return "; ".join(f"{s.reason} (loop {s.number + 1})" for s in fed)

@@ -1,0 +1,66 @@
+"""How regions travel on a channel: the choice between `sparse`, `dense` and `lane`, by a model of what each costs.
+
+What counts is the number of items in a region at that channel, as measured, and the width of ensembles:
+
+- in `sparse` no ensemble crosses a boundary, so a region costs a firing for every `width` items, and at least one;
+- in `dense` ensembles are full, but every item carries a tag, which is written, read and compared;
+- in `lane` ensembles are full and nothing is added to the items.
+
+In all three a region costs the marks of its opening and closing. The constants are measured on the machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+CONTEXTS = ("lane", "sparse", "dense")
+"""In the order in which equals are preferred."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What things cost, in seconds: a firing, an item through a channel, a region's two marks, and a tag."""
+
+    firing_s: float
+    item_s: float
+    region_s: float
+    tag_s: float
+
+
+INTERPRETED = Costs(firing_s=150e-6, item_s=3e-6, region_s=6e-6, tag_s=2e-6)
+"""For loops that run as plain Python. These take so long that it is no use to measure them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was chosen for a channel, from how many items in a region, and what an item would cost in each context."""
+
+    context: str
+    region_items: float
+    width: int
+    item_s: dict[str, float]
+
+    @property
+    def reason(self) -> str:
+        each = ", ".join(f"{name} {_time(self.item_s[name])}" for name in CONTEXTS)
+        return f"regions of {self.region_items:,.1f} items in ensembles of up to {self.width:,}; an item costs {each}"
+
+
+def item_s(context: str, region_items: float, width: int, costs: Costs) -> float:
+    """What an item costs on a channel whose regions have so many items on average."""
+    region_items = max(region_items, 1 / width)
+    spent = costs.item_s + costs.region_s / region_items
+    if context == "sparse":
+        return spent + costs.firing_s * max(ceil(region_items / width), 1) / region_items
+    return spent + costs.firing_s / width + (costs.tag_s if context == "dense" else 0.0)
+
+
+def choose(region_items: float, width: int, costs: Costs) -> Choice:
+    """The context in which an item costs least."""
+    predicted = {context: item_s(context, region_items, width, costs) for context in CONTEXTS}
+    return Choice(min(CONTEXTS, key=lambda context: predicted[context]), region_items, width, predicted)
+
+
+def _time(seconds: float) -> str:
+    return f"{1e9 * seconds:,.1f} ns" if seconds < 1e-6 else f"{1e6 * seconds:,.1f} µs"
