@@ -98,21 +98,28 @@ def test_the_loop_of_a_region_sum() -> None:
     """The whole generated text, as a reader would want to see it."""
     stream = BLOBS.enumerate("values", as_="v").aggregate(total=ps.sum("v"), keep="id")
     (code,) = plan(Tree((stream.node,))).codes.values()
-    row = code.source.split("i = as_int(u)\n")[1].split("        i = stop")[0]
+    row = code.source.split("stop = mk_at[m]\n")[1].split("        w[1] = i")[0]
     assert dedent(row) == dedent("""\
-        if s0_n + 1 > s0_c:
-            need[0] = s0_n + 1
-            used[0] = s0_n
-            return (i, m, 1)
-        v0 = as_int(c_0[u])
-        a2_0x = 0.0
-        lo2 = unsigned(c_1_o[u])
-        for j1 in range(lo2, unsigned(c_1_o[after(u)])):
-            v3 = as_float(c_1_e[j1])
-            a2_0x += v3
-        v4 = a2_0x
-        s0_1[s0_n] = v4
-        s0_n += 1
+        while i < stop:
+            halt = stop - i
+            halt = min(halt, s0_c - s0_n)
+            if halt <= 0:
+                need[0] = s0_n + 1
+                used[0] = s0_n
+                return (i, m, 1)
+            halt += i
+            for u in range(unsigned(i), unsigned(halt)):
+                i = as_int(u)
+                v0 = as_int(c_0[u])
+                a2_0x = 0.0
+                lo2 = unsigned(c_1_o[u])
+                for j1 in range(lo2, unsigned(c_1_o[after(u)])):
+                    v3 = as_float(c_1_e[j1])
+                    a2_0x += v3
+                v4 = a2_0x
+                s0_1[unsigned(s0_n)] = v4
+                s0_n += 1
+            i = halt
     """)
 
 

@@ -146,7 +146,7 @@ class Run:
         >>> blobs = ps.from_items([{"values": [1, 2]}], name="blobs")
         >>> run = blobs.enumerate("values", as_="v").aggregate(total=ps.sum("v")).prepare(fuse=False, capacity=8)
         >>> print(run.explain().splitlines()[-3])
-        channel loop 1 → loop 2: holds 8 items, 65,536 signals and boundaries; one item sends at most 1 and 1
+        channel loop 1 → loop 2: holds 8 items, 131,072 signals and boundaries; one item sends at most 1 and 1
         """
         from penstock.report.graph import explain
 
