@@ -326,6 +326,23 @@ class Channel:
         """Whether everything that was sent has been consumed, and nothing more will come."""
         return self.is_ended and not len(self.data) and not len(self.control)
 
+    def lines(self, signals: Sequence[str]) -> list[str]:
+        """What lies here, for people: items by their first field, and marks as their kind and credit."""
+        data, control = self.data, self.control
+        items = [""] * len(data)
+        if any(not name.startswith("#") for name in data.stores):
+            field = next(name for name in data.stores if not name.startswith("#"))
+            items = [str(value) for value in data.stores[field].column(data.stop)[data.start :].to_pylist()]
+        marks = [
+            f"{_kind(int(control.kinds[at]), signals)}({control.credits[at]})"
+            for at in range(control.start, control.stop)
+        ]
+        return [
+            f"items   {len(data)} of {data.capacity:,}  {' '.join(items)}".rstrip(),
+            f"marks   {len(control)} of {control.capacity:,}  {' '.join(marks)}".rstrip(),
+            f"credit  {self.current}",
+        ]
+
     # As a window
 
     def arrays(self, level: int | None, field: str, is_wide: bool) -> list[np.ndarray]:
@@ -390,3 +407,12 @@ class Channel:
             wanted = int(np.sum(kinds == SIGNAL + number))
             if wanted != len(records):
                 raise InternalError(f"channel: {wanted} signals of type {number} have {len(records)} records")
+
+
+def _kind(kind: int, signals: Sequence[str]) -> str:
+    """A mark for people."""
+    if kind == CREDIT:
+        return "credit"
+    if kind >= SIGNAL:
+        return signals[kind - SIGNAL]
+    return f"{'close' if kind % 2 else 'open'}{'' if kind < 2 else kind // 2 + 1}"

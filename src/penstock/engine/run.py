@@ -80,12 +80,40 @@ class Run:
         """The results as they come: each time a batch for every result."""
         scheduler = self.scheduler()
         started = self.options.clock()
-        for output in scheduler.run():
-            self.deliveries += output.deliveries
+        for _, output in scheduler.run():
+            if output.deliveries:
+                self.deliveries += output.deliveries
             if output.batches:
                 for found in _in_turn(output.batches):
                     yield tuple(found[leaf] if leaf in found else _nothing(leaf) for leaf in self.tree.leaves)
-            self.seconds = self.options.clock() - started
+        self.seconds = self.options.clock() - started
+
+    def steps(self) -> Iterator[str]:
+        """Fire one node at a time, to look at the channels in between with `show`; each time the node's name.
+
+        >>> import penstock as ps
+        >>> numbers = ps.from_items([{"v": v} for v in range(5)]).filter(lambda v: v > 1).map(w=lambda v: -v)
+        >>> run = numbers.prepare(fuse=False, width=4, compile=False)
+        >>> next(run.steps())
+        'filter'
+        >>> print(run.show())
+        filter → map 'w'
+          items   2 of 65,536  2 3
+          marks   0 of 65,536
+          credit  0
+        """
+        for node, output in self.scheduler().run():
+            self.deliveries += output.deliveries
+            yield node.name
+
+    def show(self) -> str:
+        """What lies in the channels: items, marks with the credit that each carries, and the receiver's credit."""
+        names = [signal.__name__ for signal in self.planned.signals]
+        lines = []
+        for segment, channel in self.channels.items():
+            assert segment.feeder is not None
+            lines += [f"{segment.feeder.name} → {segment.name}", *(f"  {line}" for line in channel.lines(names))]
+        return "\n".join(lines)
 
     # The running parts
 

@@ -53,16 +53,20 @@ class Scheduler:
     def __init__(self, nodes: Sequence[RunningNode], feeder: Feeder, choose: Policy, *, check: bool) -> None:
         self.nodes, self.feeder, self.choose, self.is_checked = nodes, feeder, choose, check
 
-    def run(self) -> Iterator[Output]:
-        while True:
-            self.feeder.advance()
-            node = self.choose(self.nodes)
-            if node is None:
-                break
-            yield self.fire(node)
-        stuck = [node.name for node in self.nodes if not node.is_finished]
-        if stuck:
-            raise InternalError(f"no node can fire, and {', '.join(stuck)} has not finished")
+    def run(self) -> Iterator[tuple[RunningNode, Output]]:
+        """Fire until nothing can: each time the node, and what came of it."""
+        while (node := self.next()) is not None:
+            yield node, self.fire(node)
+
+    def next(self) -> RunningNode | None:
+        """The node to fire next; None when all have finished."""
+        self.feeder.advance()
+        node = self.choose(self.nodes)
+        if node is None:
+            stuck = [node.name for node in self.nodes if not node.is_finished]
+            if stuck:
+                raise InternalError(f"no node can fire, and {', '.join(stuck)} has not finished")
+        return node
 
     def fire(self, node: RunningNode) -> Output:
         if not self.is_checked:
