@@ -167,7 +167,7 @@ class Reader:
         assert self.portion is not None
         places = self.portion.places
         stop = self.row + min(most, self.ready())
-        last = int(np.searchsorted(places, stop, side="right"))
+        last = int(np.searchsorted(places, stop, side="right")) if len(places) else 0
         is_last = self.portion.is_last and stop == self.portion.count and last == len(places)
         return Ensemble(
             self.portion.table,

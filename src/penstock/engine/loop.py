@@ -20,6 +20,7 @@ from penstock.graph.record import Signal
 from penstock.graph.tree import Delivery
 from penstock.kernels import compile as compiler
 from penstock.kernels import support
+from penstock.kernels.address import addressed, addresses, can_address
 from penstock.kernels.fingerprint import fingerprint
 from penstock.plan.sink import index_level, is_contiguous
 from penstock.plan.spec import Code, Keys
@@ -42,22 +43,29 @@ class Memory:
         return self.states.setdefault(node, States(node.state))
 
 
-@dataclass(slots=True)
 class Output:
     """What came of one firing beside what went into channels: rows of results, and signals that were handed over."""
 
-    batches: list[tuple[n.GraphNode, pa.RecordBatch]] = field(default_factory=list)
-    deliveries: list[Delivery] = field(default_factory=list)
-    rows: int = 0
+    __slots__ = ("batches", "deliveries", "rows")
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[n.GraphNode, pa.RecordBatch]] = []
+        self.deliveries: list[Delivery] = []
+        self.rows = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """How far a loop came: the row and the mark that it stopped before, and whether nothing is left to do."""
+@dataclass(slots=True)
+class _Held:
+    """The arrays that a kernel is given, which stay the same for a version of a window until one is replaced."""
 
-    row: int
-    mark: int
-    is_all: bool
+    window: Window
+    version: int
+    kinds: np.ndarray
+    index: np.ndarray
+    initial: np.ndarray
+    arrays: list[Any]
+    kernel: Any = None
+    addresses: np.ndarray | None = None
 
 
 class RunningLoop:
@@ -90,6 +98,7 @@ class RunningLoop:
         self.sinks += [self.log] if self.log is not None else []
         self.at = {buffer.name: at for at, buffer in enumerate(code.buffers)}
         self.open_sinks = [(sink, [self.at[buffer.name] for buffer in sink.buffers]) for sink in self.sinks]
+        self.reopened = [(sink, places) for sink, places in self.open_sinks if not isinstance(sink, ResultSink)]
         self.to_channels = [(sink, places) for sink, places in self.open_sinks if isinstance(sink, ChannelSink)]
         self.to_results = [(sink, places[0]) for sink, places in self.open_sinks if isinstance(sink, ResultSink)]
         self.index_level = index_level(code.segment.entry.shape)
@@ -97,10 +106,11 @@ class RunningLoop:
         self.is_contiguous = is_contiguous(code.segment.entry)
         self.is_keyed = bool(code.keys) or any(node.given.key is not None for node in code.states.values())
         self.is_first = True
-        self._held: tuple[Any, int, list[Any]] | None = None
-        """The arguments that stay, for a window and its version, until an array is replaced."""
+        self.is_addressed = self.is_compiled and (bool(channels) or code.segment.feeder is not None)
+        self._addressed: dict[Any, Any] = {}
+        self._held: _Held | None = None
 
-    def _kernel(self) -> Any:
+    def _kernel(self, by_address: list[np.ndarray] | None = None) -> Any:
         """The generated source, compiled or as plain Python, with the functions that it calls."""
         code = self.code
         literals = {f"literal{at}": _literal(value, t) for at, (value, t) in enumerate(code.literals)}
@@ -114,18 +124,23 @@ class RunningLoop:
             # With the places of the functions, because compiled code knows the lines for its errors.
             places = [(each.plain.__code__.co_filename, each.plain.__code__.co_firstlineno) for each in taken]
             identity = fingerprint([each.identity for each in taken], places, list(literals.values()))
-        return compiler.load(code.source, _scope() | functions | literals, identity)
+        source, scope = code.source, _scope() | functions | literals
+        if by_address is not None:
+            source, views = addressed(source, code.arguments, by_address)
+            scope |= views
+        return compiler.load(source, scope, identity)
 
-    def run(self, ensemble: Ensemble, output: Output) -> Done:
+    def run(self, ensemble: Ensemble, output: Output) -> tuple[int, int, bool]:
         """Run over an ensemble until it is done, or a channel that the loop writes to has no more room.
 
-        Results are handed out where their room is short. What the kernel raises comes out as it is.
+        What comes back is the row and the mark that it stopped before, and whether nothing is left to do. Results are
+        handed out where their room is short. What the kernel raises comes out as it is.
         """
         slots = self._number_keys(ensemble) if self.is_keyed else []
         row, mark = ensemble.start, ensemble.first_mark
         initial = ensemble.initial
         while True:
-            for sink, places in self.open_sinks:
+            for sink, places in self.reopened:
                 sink.open(self.used, self.room, places)
             after, mark_after, progress, *heaps = self._call(ensemble, slots, row, mark, initial)
             if heaps:
@@ -136,10 +151,10 @@ class RunningLoop:
                 self._held = None
             self.is_first = self.is_first and progress == 0
             if progress == 3:
-                return Done(after, mark_after, True)
+                return after, mark_after, True
             if self._is_blocked():
                 self.needed.fill(0)
-                return Done(after, mark_after, False)
+                return after, mark_after, False
             if not wrote and (after, mark_after) == (row, mark):
                 self._enlarge()
             self.needed.fill(0)
@@ -180,18 +195,43 @@ class RunningLoop:
         self, ensemble: Ensemble, slots: list[np.ndarray], row: int, mark: int, initial: np.ndarray
     ) -> tuple[Any, ...]:
         """One call of the kernel: the row and the mark it came to, how far in the phases, and the heaps' arrays."""
-        window = ensemble.window
-        held = self._held
-        if held is None or held[0] is not window or held[1] != window.version:
-            held = self._held = (window, window.version, self._arguments(window, slots))
-        marks = (ensemble.kinds, ensemble.places, ensemble.references)
-        indices = window.indices() if self.has_index else _NO_INDICES
-        given = (ensemble.stop, ensemble.last_mark, self.is_first, ensemble.is_last, row, mark, *marks, indices)
+        window, held = ensemble.window, self._held
+        if (
+            held is None
+            or held.window is not window
+            or held.version != window.version
+            or held.kinds is not ensemble.kinds
+        ):
+            held = self._held = self._hold(ensemble, slots, initial)
+        if self.has_index and self.is_contiguous:
+            held.index[0] = window.indices()[0]
+        scalars = (ensemble.stop, ensemble.last_mark, self.is_first, ensemble.is_last, row, mark)
+        if held.addresses is not None and initial is held.initial:
+            return held.kernel(held.addresses, *scalars)  # type: ignore[no-any-return]
+        arrays = held.arrays if initial is held.initial else [*held.arrays[:4], initial, *held.arrays[5:]]
         if self.is_compiled:
-            return self.kernel(*given, initial, *held[2])  # type: ignore[no-any-return]
+            return self.kernel(*scalars, *arrays)  # type: ignore[no-any-return]
         with np.errstate(all="ignore"):  # floats follow IEEE, interpreted as compiled
-            after, mark, *rest = self.kernel(*given, initial, *held[2])
+            after, mark, *rest = self.kernel(*scalars, *arrays)
         return (int(after), int(mark), *rest)
+
+    def _hold(self, ensemble: Ensemble, slots: list[np.ndarray], initial: np.ndarray) -> _Held:
+        """All arrays, until one is replaced; by address where there will be many calls with them."""
+        window = ensemble.window
+        for sink, places in self.open_sinks:
+            sink.open(self.used, self.room, places)
+        index = _NO_INDICES
+        if self.has_index:
+            index = np.zeros(1, np.int64) if self.is_contiguous else window.indices()
+        arrays = [ensemble.kinds, ensemble.places, ensemble.references, index, initial]
+        arrays += self._arguments(window, slots)
+        held = _Held(window, window.version, ensemble.kinds, index, initial, arrays)
+        if self.is_addressed and not slots and not self.code.heaps and can_address(arrays):
+            kinds = tuple((array.dtype, array.flags.writeable) for array in arrays)
+            if kinds not in self._addressed:
+                self._addressed[kinds] = self._kernel(arrays)
+            held.kernel, held.addresses = self._addressed[kinds], addresses(arrays)
+        return held
 
     def _arguments(self, window: Window, slots: list[np.ndarray]) -> list[Any]:
         """The arguments that stay the same from call to call."""

@@ -39,6 +39,7 @@ class RunningNode:
         self.segment, self.loop, self.input, self.width = segment, loop, source, width
         self.sinks: list[ChannelSink] = loop.channels
         self.clock, self.trace, self.name = clock, trace, segment.name
+        self.makes_columns = isinstance(segment.entry, n.MapColumns) and segment.entry is not segment.edge
         self.is_finished = False
         self.counter = Counter()
 
@@ -86,14 +87,14 @@ class RunningNode:
         """Consume what can be consumed of one ensemble: items in the data phase, marks where they stand."""
         started, output = self.clock(), Output()
         ensemble = self.input.take(self.width)
-        given = self._with_columns(ensemble)
+        given = self._with_columns(ensemble) if self.makes_columns else ensemble
         try:
-            done = self.loop.run(given, output)
+            row, mark, is_all = self.loop.run(given, output)
         except Exception as error:
             raise explained(self.loop, error, given) from error
-        items, marks = done.row - given.start, done.mark - given.first_mark
+        items, marks = row - given.start, mark - given.first_mark
         self.input.consume(items, marks)
-        if done.is_all and ensemble.is_last:
+        if is_all and ensemble.is_last:
             self.is_finished = True
             for sink in self.sinks:
                 sink.channel.end()
@@ -104,10 +105,9 @@ class RunningNode:
         return output
 
     def _with_columns(self, ensemble: Ensemble) -> Ensemble:
-        """The ensemble with the columns that a function over whole columns makes, where this node begins with one."""
+        """The ensemble with the columns that the function over whole columns makes that this node begins with."""
         entry = self.segment.entry
-        if not isinstance(entry, n.MapColumns) or entry is self.segment.edge:
-            return ensemble
+        assert isinstance(entry, n.MapColumns)
         window, start, count = ensemble.window, ensemble.start, ensemble.stop - ensemble.start
         taken = []
         for name in entry.names:

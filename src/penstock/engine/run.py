@@ -131,7 +131,7 @@ class Run:
             source = self._input(feeder, segment)
             width = o.width or (o.channel_width if segment.feeder is not None else o.source_items)
             self.nodes.append(RunningNode(segment, loop, source, width, o.clock, self.firings if o.trace else None))
-        return Scheduler(self.nodes, feeder, policy(o.policy, o.seed), check=o.check)
+        return Scheduler(self.nodes, feeder, policy(o.policy, o.seed, self.nodes), check=o.check)
 
     def _channel(self, sink: Sink) -> ChannelSink:
         assert sink.feeds is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 
 from penstock.engine.intake import Feeder
@@ -10,8 +11,8 @@ from penstock.engine.loop import Output
 from penstock.engine.node import RunningNode
 from penstock.errors import InternalError
 
-Policy = Callable[[Sequence[RunningNode]], RunningNode | None]
-"""Chooses among all nodes, from the source on, one that is ready, or one that may fire where none is, or None."""
+Policy = Callable[[], RunningNode | None]
+"""Chooses a node that is ready, or one that may fire where none is; None where none may."""
 
 
 def in_order(nodes: Sequence[RunningNode]) -> RunningNode | None:
@@ -25,15 +26,13 @@ def in_order(nodes: Sequence[RunningNode]) -> RunningNode | None:
     return None
 
 
-def policy(name: str, seed: int) -> Policy:
-    """The policy of a name: `downstream`, `upstream`, or `random` from a seed."""
-    if name == "downstream":
-        return lambda nodes: in_order(nodes[::-1])
-    if name == "upstream":
-        return in_order
+def policy(name: str, seed: int, nodes: Sequence[RunningNode]) -> Policy:
+    """The policy of a name for nodes from the source on: `downstream`, `upstream`, or `random` from a seed."""
+    if name != "random":
+        return partial(in_order, nodes if name == "upstream" else nodes[::-1])
     random = Random(seed)
 
-    def choose(nodes: Sequence[RunningNode]) -> RunningNode | None:
+    def choose() -> RunningNode | None:
         """Any that may fire, and now and then one that is not ready."""
         fireable = [node for node in nodes if node.is_fireable]
         ready = [node for node in fireable if node.is_ready]
@@ -61,7 +60,7 @@ class Scheduler:
     def next(self) -> RunningNode | None:
         """The node to fire next; None when all have finished."""
         self.feeder.advance()
-        node = self.choose(self.nodes)
+        node = self.choose()
         if node is None:
             stuck = [node.name for node in self.nodes if not node.is_finished]
             if stuck:

@@ -50,18 +50,23 @@ def arrange(
     together with one before it: items first, then the marks that stand right behind them. The place of each mark taken
     is written, and its row, which counts on from `rows` by kind and leaves there how far it came.
     """
-    taken, allowance, has_passed = 0, current, False
-    for at in range(first, last):
-        allowance += credits[at]
-        if allowance > 0 and has_passed and not spans:
-            return taken, at - first
-        step = min(allowance, most - taken)
-        taken += step
-        allowance -= step
-        if allowance > 0:
-            return taken, at - first
+    kinds, credits, places, references = (
+        kinds[first:last],
+        credits[first:last],
+        places[first:last],
+        references[first:last],
+    )
+    reached, has_passed = current, False
+    before = 0
+    for at in range(len(kinds)):
+        reached += credits[at]
+        if reached > before and has_passed and not spans:
+            return before, at
+        if reached > most:
+            return most, at
+        before = reached
         kind = kinds[at]
-        places[at] = start + taken
+        places[at] = start + reached
         references[at] = 0
         if kind >= SIGNAL:
             has_passed = True
@@ -69,12 +74,12 @@ def arrange(
             rows[depth + kind - SIGNAL] += 1
         elif kind >= 0:
             has_passed = True
-            if kind % 2 == 0:
-                references[at] = rows[kind // 2]
-                rows[kind // 2] += 1
+            if kind & 1 == 0:
+                references[at] = rows[kind >> 1]
+                rows[kind >> 1] += 1
     if trusts and (spans or not has_passed):
-        taken = most
-    return taken, last - first
+        return most, len(kinds)
+    return before, len(kinds)
 
 
 def settle(
@@ -85,21 +90,19 @@ def settle(
     The credit of the mark that is next is transferred to the receiver. `passed` counts by kind what was consumed:
     regions that were closed, and signals; `passed` has, behind these, how many regions were opened at each depth.
     """
+    kinds, credits = kinds[first:last], credits[first:last]
     opened = len(passed) - depth
-    stop = first + marks
-    for at in range(first, stop):
+    for at in range(marks):
         current += credits[at]
         kind = kinds[at]
         if kind >= SIGNAL:
             passed[depth + kind - SIGNAL] += 1
-        elif kind >= 0 and kind % 2 == 0:
-            passed[opened + kind // 2] += 1
         elif kind >= 0:
-            passed[kind // 2] += 1
-    if stop == last:
+            passed[(kind >> 1) if kind & 1 else opened + (kind >> 1)] += 1
+    if marks == last - first:
         return max(current - items, 0)
-    current += credits[stop] - items
-    credits[stop] = 0
+    current += credits[marks] - items
+    credits[marks] = 0
     return current
 
 
