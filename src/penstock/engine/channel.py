@@ -162,7 +162,7 @@ class Channel:
                 before = data.start
             if self.is_checked:
                 control.sent_at[control.stop : marks] = control.credits[control.stop : marks] - data.stop + self.sent
-            last = self.protocol.grant(control.credits, control.stop, marks, before)
+            last = int(self.protocol.grant(control.credits, control.stop, marks, before))
             self.granted += last - before
             self.since = items - last
             self.sent_marks += marks - control.stop
@@ -290,7 +290,7 @@ class Channel:
         if control.stop > control.start:
             if marks:
                 passed[:] = 0
-            self.current = self.protocol.settle(
+            credit = self.protocol.settle(
                 control.kinds,
                 control.credits,
                 control.start,
@@ -301,6 +301,7 @@ class Channel:
                 self.depth,
                 passed,
             )
+            self.current = int(credit)
             control.start += queued
         if self._is_rebuilt and marks:
             assert self.tags is not None

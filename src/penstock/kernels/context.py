@@ -100,25 +100,32 @@ def rebuild(
             count += 1
         if item == stop:
             break
-        while is_open[depth - 1] == 0 or opened[depth - 1] - 1 < tags[item]:
-            # The next region of the innermost depth, and those around it, outermost first.
-            wanted[depth - 1] = opened[depth - 1]
-            for level in range(depth - 1, 0, -1):
-                wanted[level - 1] = links[level][base[level] + wanted[level]]
-            for level in range(depth):
-                while is_open[level] == 0 or opened[level] - 1 < wanted[level]:
-                    for inner in range(depth - 1, level - 1, -1):
-                        if is_open[inner] == 1:
-                            is_open[inner] = 0
-                            made_kinds[count], made_places[count], made_references[count] = 2 * inner + 1, item, 0
-                            sent[count] = mark - first
-                            count += 1
-                    made_kinds[count], made_places[count] = 2 * level, item
-                    made_references[count] = base[level] + opened[level]
-                    is_open[level] = 1
-                    opened[level] += 1
+        if is_open[depth - 1] == 1 and opened[depth - 1] - 1 == tags[item]:
+            continue
+        wanted[depth - 1] = tags[item]
+        for level in range(depth - 1, 0, -1):
+            wanted[level - 1] = links[level][base[level] + wanted[level]]
+        while is_open[depth - 1] == 0 or opened[depth - 1] - 1 < wanted[depth - 1]:
+            # The next to open is the innermost whose next region lies in the one that is open around it.
+            level = depth - 1
+            while level > 0 and (
+                opened[level] > wanted[level]
+                or is_open[level - 1] == 0
+                or links[level][base[level] + opened[level]] != opened[level - 1] - 1
+            ):
+                level -= 1
+            for inner in range(depth - 1, level - 1, -1):
+                if is_open[inner] == 1:
+                    is_open[inner] = 0
+                    made_kinds[count], made_places[count], made_references[count] = 2 * inner + 1, item, 0
                     sent[count] = mark - first
                     count += 1
+            made_kinds[count], made_places[count] = 2 * level, item
+            made_references[count] = base[level] + opened[level]
+            is_open[level] = 1
+            opened[level] += 1
+            sent[count] = mark - first
+            count += 1
     return count
 
 
