@@ -233,17 +233,17 @@ class Channel:
 
     def take(self, most: int) -> Ensemble:
         """The next ensemble, of at most `most` items. What is done with it must be told to `consume`."""
-        data, control = self.data, self.control
-        most = min(most, len(data))
+        data, control, next_rows = self.data, self.control, self._rows
+        most = min(most, data.stop - data.start)
         for depth, rows in enumerate(self.parents):
-            self._initial[depth] = rows.start if self.is_open[depth] else -1
+            is_open = self.is_open[depth]
+            self._initial[depth] = rows.start if is_open else -1
+            next_rows[depth] = rows.start + is_open
         if control.start == control.stop:
             items, marks = most if self.trusts else 0, 0
         else:
-            for depth, rows in enumerate(self.parents):
-                self._rows[depth] = rows.start + self.is_open[depth]
             for number, records in enumerate(self.records):
-                self._rows[self.depth + number] = records.start
+                next_rows[self.depth + number] = records.start
             items, marks = self.protocol.arrange(
                 control.kinds,
                 control.credits,
@@ -255,7 +255,7 @@ class Channel:
                 self.trusts,
                 self.spans,
                 self.depth,
-                self._rows,
+                next_rows,
                 control.places,
                 control.references,
             )

@@ -89,6 +89,8 @@ class RunningLoop:
         self.emitted = {name: signal.as_row() for name, signal in code.emitted.items()}
         self.heaps = Heaps(code)
         self.where = np.zeros(2, np.int64)
+        self.outputs = np.zeros(64, np.int64)
+        """Items by the number of binary digits of how many came of each, where the loop counts them."""
         self.used, self.room, self.needed = (np.zeros(len(code.buffers), np.int64) for _ in range(3))
         self.results = [ResultSink(sink) for sink in code.sinks if not sink.is_cut]
         self.log = LogSink(code.log, signals) if code.log is not None else None
@@ -99,6 +101,8 @@ class RunningLoop:
         self.at = {buffer.name: at for at, buffer in enumerate(code.buffers)}
         self.open_sinks = [(sink, [self.at[buffer.name] for buffer in sink.buffers]) for sink in self.sinks]
         self.reopened = [(sink, places) for sink, places in self.open_sinks if not isinstance(sink, ResultSink)]
+        self.counted = {id(next(s for s in code.sinks if s.node is node)) for node in {s.node for s in code.sinks}}
+        """The sinks whose rows are counted: of several behind one node, the first."""
         self.to_channels = [(sink, places) for sink, places in self.open_sinks if isinstance(sink, ChannelSink)]
         self.to_results = [(sink, places[0]) for sink, places in self.open_sinks if isinstance(sink, ResultSink)]
         self.index_level = index_level(code.segment.entry.shape)
@@ -242,6 +246,7 @@ class RunningLoop:
                 arguments.append(window.column(given.level, given.field))
             else:
                 arguments += window.arrays(given.level, given.field, given.is_wide)
+        arguments += [self.outputs] if code.counts_outputs else []
         arguments += slots
         for node in code.states.values():
             states = self.memory.of(node)
@@ -265,11 +270,13 @@ class RunningLoop:
             channel = sink.channel
             items, marks = channel.sent, channel.sent_marks
             sink.send(inputs, [used[at] for at in places], self._index_at(sink, ensemble, after))
-            output.rows += channel.sent - items
+            if id(sink.sink) in self.counted:
+                output.rows += channel.sent - items
             wrote += channel.sent - items + channel.sent_marks - marks
         for result, at in self.to_results:
             made = used[at] - result.used
-            output.rows += made
+            if id(result.sink) in self.counted:
+                output.rows += made
             wrote += made + result.used
             if result.can_wait and not is_short and not ensemble.is_last:
                 result.used = used[at]

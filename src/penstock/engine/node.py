@@ -13,7 +13,7 @@ from penstock.engine.failure import explained
 from penstock.engine.intake import Reader
 from penstock.engine.loop import Output, RunningLoop
 from penstock.engine.sinks import ChannelSink
-from penstock.engine.statistics import Counter, Firing
+from penstock.engine.statistics import Counter, Firing, bin_name
 from penstock.graph import nodes as n
 from penstock.graph.columns import call_on_columns, check_row_by_row
 from penstock.plan.fuse import Segment
@@ -103,6 +103,19 @@ class RunningNode:
         if self.trace is not None:
             self.trace.append(Firing(self.name, started, seconds, items, marks, output.rows))
         return output
+
+    def outputs_per_input(self) -> dict[str, int]:
+        """The items that entered by how many left for each, where this node is one node of the graph."""
+        only, counter = self.segment.only, self.counter
+        if only is None:
+            return {}
+        if self.loop.code.counts_outputs:
+            found = {bin_name(digits): int(items) for digits, items in enumerate(self.loop.outputs)}
+        elif isinstance(only, n.Filter):
+            found = {"0": counter.items - counter.outputs, "1": counter.outputs}
+        else:
+            found = {"0" if isinstance(only, n.Aggregate) else "1": counter.items}
+        return {name: items for name, items in found.items() if items}
 
     def _with_columns(self, ensemble: Ensemble) -> Ensemble:
         """The ensemble with the columns that the function over whole columns makes that this node begins with."""

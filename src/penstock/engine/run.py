@@ -203,7 +203,7 @@ class Run:
 
     def statistics(self) -> Statistics:
         """What was counted, so far."""
-        nodes = tuple(node.counter.record(node.name, node.width) for node in self.nodes)
+        nodes = tuple(node.counter.record(node.name, node.width, node.outputs_per_input()) for node in self.nodes)
         edges = tuple(self._edge(segment, channel) for segment, channel in self.channels.items())
         return Statistics(self.options.channel_width, self.seconds, nodes, edges, tuple(self.firings))
 

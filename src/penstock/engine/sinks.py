@@ -192,9 +192,9 @@ class ChannelSink:
                 assert column.array is not None
                 values = inputs.taken(column, self.held.held[column.array][rows.stop : used[at]])
                 rows.stores[column.field].put(rows.stop, values)
-        tables = len(self.outlets)
         if self.has_index:
             self.channel.data.array_of(INDEX)[used[0]] = index
+        tables = len(self.tables)
         self.channel.send(used[0], used[tables], used[1:tables], used[tables + 1 :])
 
 

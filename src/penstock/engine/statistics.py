@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -13,8 +12,8 @@ from typing import Any
 class NodeStatistics:
     """One node. An ensemble is a firing with items; a full one has as many as the width allows.
 
-    `outputs_per_input` counts firings by how many items left for each that entered, from the edge of one bin of
-    `BINS` up to the next.
+    `outputs_per_input` counts the items that entered by how many left for each: '0', '1', '2-3', '4-7' and so on. What
+    comes of signals and boundaries is not in it, and for a loop of several nodes there is none.
     """
 
     name: str
@@ -127,15 +126,10 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return made
 
 
-BINS = (0.0, 0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0, 256.0, 1024.0, 4096.0)
-_NAMES = ("0", "0+", *(f"{bound:g}" for bound in BINS[1:]))
-
-
-def bin_of(outputs: int, items: int) -> str:
-    """The bin of the histogram: '0', or the largest bound that the outputs per input reach."""
-    if outputs == 0:
-        return "0"
-    return _NAMES[bisect_right(BINS, outputs / items)]
+def bin_name(digits: int) -> str:
+    """The bin of numbers with so many binary digits: '0', '1', '2-3', '4-7' and so on."""
+    least, most = (1 << digits) >> 1, (1 << digits) - 1
+    return str(most) if least == most or digits == 0 else f"{least}-{most}"
 
 
 class Counter:
@@ -144,7 +138,6 @@ class Counter:
     def __init__(self) -> None:
         self.firings = self.ensembles = self.full = self.items = self.signals = self.outputs = 0
         self.seconds = 0.0
-        self.histogram: dict[str, int] = {}
 
     def add(self, items: int, is_full: bool, signals: int, outputs: int, seconds: float) -> None:
         self.firings += 1
@@ -155,10 +148,8 @@ class Counter:
             self.ensembles += 1
             self.full += is_full
             self.items += items
-            reached = bin_of(outputs, items)
-            self.histogram[reached] = self.histogram.get(reached, 0) + 1
 
-    def record(self, name: str, width: int) -> NodeStatistics:
+    def record(self, name: str, width: int, histogram: dict[str, int]) -> NodeStatistics:
         occupancy = self.items / (self.ensembles * width) if self.ensembles else 0.0
         return NodeStatistics(
             name,
@@ -169,6 +160,6 @@ class Counter:
             occupancy,
             self.signals,
             self.outputs,
-            dict(sorted(self.histogram.items(), key=lambda pair: _NAMES.index(pair[0]))),
+            histogram,
             self.seconds,
         )

@@ -46,6 +46,15 @@ def ended(offsets: Any, count: int, used: int) -> Any:
     return offsets
 
 
+def bits(number: int) -> int:
+    """How many binary digits a number has; none for 0."""
+    count = 0
+    while number > 0:
+        number >>= 1
+        count += 1
+    return count
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether two arrays hold the same elements."""
     if len(a) != len(b):
@@ -126,7 +135,8 @@ def borrowed(typing: Any, array: Any) -> Any:
 
 
 _CONSTANTS: dict[str, Any] = {"inf": float("inf"), "nan": float("nan"), "Fault": Fault}
-_HELPERS: dict[str, Callable[..., Any]] = {"grown": grown, "put": put, "ended": ended, "same": same, "is_utf8": is_utf8}
+_HELPERS: dict[str, Callable[..., Any]] = {"grown": grown, "put": put, "ended": ended, "same": same}
+_HELPERS |= {"is_utf8": is_utf8, "bits": bits}
 
 PLAIN: dict[str, Any] = {**_CONSTANTS, **_HELPERS, "as_int": int, "as_float": float, "as_bool": bool}
 PLAIN |= {"by_reference": lambda record: record, "borrowed": lambda array: array, "unsigned": int}

@@ -57,6 +57,8 @@ class FrameWriter(OutletWriter):
         """The carried sums in two halves, whose carry is moved up between batches so that they never overflow."""
         if trace:
             self.code.log = self.buffer("log")
+        # How many items come of one is known beforehand, or from totals, of all other kinds of nodes.
+        self.code.counts_outputs = isinstance(segment.only, (n.FlatMap, n.Through, n.Enumerate))
 
     def send(self, node: n.GraphNode, site: Site) -> None:
         """An item has left `node`."""
@@ -120,7 +122,7 @@ class FrameWriter(OutletWriter):
             if not fixed:
                 with self._each_row("stop"):
                     self._check_room("rows", 1)
-                    out.lines += [line.removeprefix("    ") for line in body]
+                    self._counted([line.removeprefix("    ") for line in body])
                 out.line("i = stop")
                 return lines
             with out.block("while i < stop"):
@@ -132,9 +134,25 @@ class FrameWriter(OutletWriter):
                 out.line("halt += i")
                 with self._each_row("halt"):
                     self.grow_heaps("rows")
-                    out.lines += body
+                    self._counted(body)
                 out.line("i = halt")
         return lines
+
+    def _counted(self, body: list[str]) -> None:
+        """The code of a row and, where they are counted, how many items came of it."""
+        sinks = [sinks[0] for sinks in self.sinks.values()]
+        is_counted = self.code.counts_outputs and self.by_piece is None
+        total = " + ".join(sink.items.buffer.count for sink in sinks)
+        if is_counted:
+            self.out.line(f"ob = {total}")
+        self.out.lines += body
+        if is_counted:
+            self.count_outputs(f"{total} - ob")
+
+    def count_outputs(self, outputs: str) -> None:
+        """Count an item by the number of binary digits of its outputs."""
+        if self.code.counts_outputs:
+            self.out.line(f"oh[bits({outputs})] += 1")
 
     @contextmanager
     def _each_row(self, stop: str) -> Iterator[None]:
@@ -256,6 +274,7 @@ class FrameWriter(OutletWriter):
         ]
         for given in code.inputs:
             names += [given.column.prefix] if given.is_plain else given.column.arrays
+        names += ["oh"] if code.counts_outputs else []
         names += [*code.keys]
         for name in code.states:
             names += [name, f"{name}_0"]

@@ -49,6 +49,12 @@ class Segment:
         return [self.entry] if self.entry is not self.edge else self.behind
 
     @property
+    def only(self) -> n.GraphNode | None:
+        """The one node of the segment, where there is just one."""
+        found = [*([self.entry] if self.entry is not self.edge else []), *self.nodes]
+        return found[0] if len(found) == 1 else None
+
+    @property
     def name(self) -> str:
         """What stands for the segment in reports: its nodes."""
         whole = [self.entry] if isinstance(self.entry, n.MapColumns) else []

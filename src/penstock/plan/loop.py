@@ -174,6 +174,7 @@ class LoopWriter(FrameWriter):
         out.line(f"{done} = as_int({hi} - {lo}) + 1")
         closing = replace(site, phase="closing")
         self.checked("closing", lambda: self.hand_on(self.close, node, region, closing))
+        self.count_outputs(f"as_int({hi} - {lo})")
         out.line(f"{done} = 0")
 
     def _preload(self, node: n.GraphNode, site: Site) -> None:

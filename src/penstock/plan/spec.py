@@ -67,6 +67,7 @@ class Code:
     buffers: list[Buffer] = field(default_factory=list)
     literals: list[tuple[Any, pa.DataType]] = field(default_factory=list)
     log: Buffer | None = None
+    counts_outputs: bool = False
     arguments: list[str] = field(default_factory=list)
 
 
