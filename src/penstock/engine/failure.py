@@ -18,6 +18,8 @@ from penstock.kernels import support
 def explained(loop: RunningLoop, error: Exception, ensemble: Ensemble) -> PenstockError:
     """The error to raise instead of what a loop raised on an ensemble."""
     code, number, row = loop.code, int(loop.where[0]), int(loop.where[1])
+    if code.block and not isinstance(error, support.Fault) and 0 <= number < len(code.functions):
+        row, error = _found(loop, ensemble, row, error)
     index = index_at(code, ensemble, row)
     if isinstance(error, support.Fault):
         fault = code.faults[-number - 1]
@@ -30,9 +32,18 @@ def explained(loop: RunningLoop, error: Exception, ensemble: Ensemble) -> Pensto
         return error
     if isinstance(error, MemoryError) or not 0 <= number < len(code.functions):
         return InternalError(f"a loop failed with {type(error).__name__}: {error}")
-    if loop.is_compiled and row < ensemble.stop:
+    if loop.is_compiled and not code.block and row < ensemble.stop:
         error = _replayed(loop, ensemble, row) or error
     return faults.function_error(code.functions[number], error, index, _item(ensemble, row))
+
+
+def _found(loop: RunningLoop, ensemble: Ensemble, first: int, error: Exception) -> tuple[int, Exception]:
+    """The row of a block that raises when it is run again, and what it raises."""
+    for row in range(first, min(first + loop.code.block, ensemble.stop)):
+        replayed = _replayed(loop, ensemble, row)
+        if replayed is not None:
+            return row, replayed
+    return first, error
 
 
 def _replayed(loop: RunningLoop, ensemble: Ensemble, row: int) -> Exception | None:

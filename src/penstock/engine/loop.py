@@ -294,7 +294,8 @@ class RunningLoop:
 
     def _is_blocked(self) -> bool:
         """Whether the loop stopped because a channel has no more room."""
-        full = [sink for sink, places in self.to_channels if any(self.needed[at] > self.room[at] for at in places)]
+        needed, room = self.needed.tolist(), self.room.tolist()
+        full = [sink for sink, places in self.to_channels if any(needed[at] > room[at] for at in places)]
         for sink in full:
             sink.channel.stalls += 1
         return bool(full)

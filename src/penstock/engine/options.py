@@ -31,7 +31,7 @@ class Options:
     - `width`: the most items that a node fires on. Unless said, a node takes all that the source gives at a time, and
       65,536 from a channel.
     - `capacity`, `capacity_signals`: how many items, and how many signals and boundaries of regions, a channel holds.
-      Unless said, 65,536, or twice the width where that is more.
+      Unless said, 131,072, or twice the width where that is more.
     - `context`: how the regions travel on the channels, `sparse`, `dense`, `lane` or `auto`; or a dict from streams to
       these, for the channels that leave each of them.
     - `credit`: `queued` or `balance`; with the latter, `threshold` is how many items may be sent without credit.

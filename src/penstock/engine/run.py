@@ -98,8 +98,8 @@ class Run:
         'filter'
         >>> print(run.show())
         filter → map 'w'
-          items   2 of 65,536  2 3
-          marks   0 of 65,536
+          items   2 of 131,072  2 3
+          marks   0 of 131,072
           credit  0
         """
         for node, output in self.scheduler().run():

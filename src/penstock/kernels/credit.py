@@ -21,7 +21,8 @@ def grant(credits: Any, first: int, last: int, before: int) -> int:
 
     `before` is the place from which the credit of the first counts.
     """
-    for at in range(first, last):
+    credits = credits[first:last]
+    for at in range(len(credits)):
         place = credits[at]
         credits[at] = place - before
         before = place

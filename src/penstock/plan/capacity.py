@@ -36,7 +36,7 @@ class ChannelPlan:
     reason: str
 
 
-ROOMY = 1 << 16
+ROOMY = 1 << 17
 """Items that a channel holds unless it is said otherwise, or twice the width: so that senders fire seldom."""
 
 

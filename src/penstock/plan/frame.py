@@ -26,6 +26,9 @@ from penstock.plan.outlets import OutletWriter
 from penstock.plan.sink import CLOSE, INDEX, OPEN, Heap, index_level
 from penstock.plan.spec import Code, Input
 
+BLOCK = 1024
+"""How many rows are noted at once, where one that raises can be found by running them again: a note costs a store."""
+
 
 class FrameWriter(OutletWriter):
     """The part of a loop's writer that knows the loop as a whole. What happens in it, `plan.loop` adds."""
@@ -111,7 +114,10 @@ class FrameWriter(OutletWriter):
         return lines
 
     def _rows(self, write: Callable[[], None]) -> list[str]:
-        """The rows up to the next mark. Where what comes of a row is bounded, room is checked for many rows at once."""
+        """The rows up to the next mark. Where what comes of a row is bounded, room is checked for many rows at once.
+
+        In `w[1]` is the row that we are at, for errors, or the first of a block of rows.
+        """
         out = self.out
         with out.aside() as lines:
             out.depth += 2
@@ -131,6 +137,10 @@ class FrameWriter(OutletWriter):
                     out.line(f"halt = min(halt, {buffer.left(number)})")
                 with out.block("if halt <= 0"):
                     self.stop_short("rows", 1)
+                if self.noted and not (self.code.states or self.code.records):
+                    self.code.block = BLOCK
+                    out.line(f"halt = min(halt, {BLOCK})")
+                    out.line("w[1] = i")
                 out.line("halt += i")
                 with self._each_row("halt"):
                     self.grow_heaps("rows")
@@ -158,7 +168,7 @@ class FrameWriter(OutletWriter):
     def _each_row(self, stop: str) -> Iterator[None]:
         with self.out.block(f"for u in range(unsigned(i), unsigned({stop}))"):
             self.out.line("i = as_int(u)")
-            if self.noted:
+            if self.noted and not self.code.block:
                 self.out.line("w[1] = i")
             yield
 

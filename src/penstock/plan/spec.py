@@ -68,6 +68,8 @@ class Code:
     literals: list[tuple[Any, pa.DataType]] = field(default_factory=list)
     log: Buffer | None = None
     counts_outputs: bool = False
+    block: int = 0
+    """Where the loop notes only the first row of so many, and nothing in it is changed by running a row again."""
     arguments: list[str] = field(default_factory=list)
 
 
