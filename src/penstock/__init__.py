@@ -12,7 +12,7 @@ from penstock.errors import (
 from penstock.graph.aggregate import collect, count, first, last, max, mean, min, sum, variance
 from penstock.graph.function import returns
 from penstock.graph.record import Fold, Node, Signal, State
-from penstock.graph.stream import Stream, from_arrow, from_items, from_numpy, run
+from penstock.graph.stream import Stream, from_arrow, from_items, from_numpy, prepare, run
 from penstock.graph.tree import at
 from penstock.graph.types import array
 
@@ -43,6 +43,7 @@ __all__ = [
     "max",
     "mean",
     "min",
+    "prepare",
     "returns",
     "run",
     "sum",

@@ -95,7 +95,7 @@ class Channel:
             Rows({**fields, LINK: pa.int64()} if tagged else fields, bounds.signals + 1) for fields in parents
         ]
         self.tags = Tags(self.data, self.parents, self.control, protocol) if tagged else None
-        self.context = "lane" if context == "auto" else context
+        self.context = context if context == "sparse" or (parents and context != "auto") else "lane"
         self.records = [Records(dtype, bounds.signals) for dtype in signals]
         self.depth = len(parents)
         self.is_ended = False
@@ -103,7 +103,7 @@ class Channel:
         """The receiver's credit: how many items it may take before it looks at the next mark."""
         self.since = 0
         """How many items the sender has sent since its last mark; with balance credit, those without credit."""
-        self.sent = self.consumed = self.sent_marks = 0
+        self.sent = self.consumed = self.sent_marks = self.consumed_marks = 0
         self.regions, self.opened, self.is_open = [0] * self.depth, [0] * self.depth, [0] * self.depth
         """At each depth: how many regions were sent, how many the receiver has opened, and whether one is open."""
         self._is_rebuilt = False
@@ -281,8 +281,8 @@ class Channel:
             is_last,
         )
 
-    def consume(self, items: int, marks: int) -> None:
-        """Forget items and marks at the front: they have been dealt with."""
+    def consume(self, items: int, marks: int) -> int:
+        """Forget items and marks at the front: they have been dealt with. How many marks were more than mere credit."""
         control, passed, queued = self.control, self._passed, marks
         if self._is_rebuilt:
             assert self.tags is not None
@@ -302,7 +302,10 @@ class Channel:
                 passed,
             )
             self.current = int(credit)
+            if not self.trusts:
+                marks -= int(np.sum(control.kinds[control.start : control.start + queued] == CREDIT))
             control.start += queued
+            self.consumed_marks += queued
         if self._is_rebuilt and marks:
             assert self.tags is not None
             passed[:] = 0
@@ -311,6 +314,7 @@ class Channel:
             self._pass(passed.tolist())
         self.data.start += items
         self.consumed += items
+        return marks
 
     def _pass(self, passed: list[int]) -> None:
         """Note regions that were opened and closed, and signals that were handled."""

@@ -127,7 +127,7 @@ class Reader:
         self.feeder, self.edge, self.needed, self.spans = feeder, edge, needed, spans
         feeder.readers.append(self)
         self.portion: Portion | None = None
-        self.row = self.mark = 0
+        self.row = self.mark = self.consumed_marks = 0
 
     def give(self, portion: Portion) -> None:
         self.portion, self.row, self.mark = portion, 0, 0
@@ -182,9 +182,12 @@ class Reader:
             is_last,
         )
 
-    def consume(self, items: int, marks: int) -> None:
+    def consume(self, items: int, marks: int) -> int:
+        """Go on behind items and marks; how many marks."""
         self.row += items
         self.mark += marks
+        self.consumed_marks += marks
+        return marks
 
     def check(self) -> None:
         """Nothing to check: there is no credit here."""

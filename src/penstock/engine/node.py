@@ -92,8 +92,8 @@ class RunningNode:
             row, mark, is_all = self.loop.run(given, output)
         except Exception as error:
             raise explained(self.loop, error, given) from error
-        items, marks = row - given.start, mark - given.first_mark
-        self.input.consume(items, marks)
+        items = row - given.start
+        marks = self.input.consume(items, mark - given.first_mark)
         if is_all and ensemble.is_last:
             self.is_finished = True
             for sink in self.sinks:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from difflib import get_close_matches
 from typing import Any
 
 from penstock.errors import GraphError
@@ -56,6 +57,17 @@ class Options:
     trace: bool = False
     check: bool = field(default_factory=_checked_by_default)
     clock: Callable[[], float] = time.perf_counter
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Options:
+        """The options of these names; an unknown one is refused."""
+        known = [each.name for each in fields(cls)]
+        for name in given:
+            if name not in known:
+                close = get_close_matches(name, known, 1)
+                hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
+                raise GraphError(f"run: {name!r} is no option; {hint}")
+        return cls(**given)
 
     def __post_init__(self) -> None:
         for name in ("batch_items", "width", "capacity", "capacity_signals"):

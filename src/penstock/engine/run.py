@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.auto import Chooser
+from penstock.engine.auto import FIRST, Chooser
 from penstock.engine.channel import Channel
 from penstock.engine.intake import Feeder, Reader
 from penstock.engine.loop import Memory, RunningLoop
@@ -32,10 +32,11 @@ class Run:
     """One run of some results of a graph, with its options. It can be run once."""
 
     def __init__(self, leaves: tuple[n.GraphNode, ...], control: Sequence[At] = (), **options: Any) -> None:
-        self.options = Options(**options)
+        self.options = Options.of(options)
         self.tree = Tree(leaves)
         self.control = check_signals(self.tree, control)
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
+        self.contexts = self._contexts()
         self.bounds = self._bounds()
         self.deliveries: list[Delivery] = []
         self.firings: list[Firing] = []
@@ -53,6 +54,22 @@ class Run:
             for sink in planned.codes[segment].sinks:
                 if sink.feeds is not None:
                     found[sink.feeds] = bounds(segment, sink, wanted)
+        return found
+
+    def _contexts(self) -> dict[n.GraphNode, str]:
+        """The context that was asked for on the channels behind each node, where it was asked for one by one."""
+        given, edges = self.options.context, {segment.edge for segment in self.planned.segments}
+        if isinstance(given, str):
+            return dict.fromkeys(edges, given)
+        found = dict.fromkeys(edges, "auto")
+        for stream, context in given.items():
+            node = getattr(stream, "node", None)
+            if not isinstance(node, n.GraphNode):
+                raise GraphError(f"run: context= takes a dict from streams to contexts; got the key {stream!r}")
+            if node not in edges:
+                fused = " run with fuse=False to have one on every edge" if self.options.fuse else " is it a result?"
+                raise GraphError(f"run: context= names {node.label}, which no channel of this run leaves;{fused}")
+            found[node] = context
         return found
 
     # Results
@@ -137,7 +154,7 @@ class Run:
         assert sink.feeds is not None
         parents = [fields_of(outlet) for outlet in sink.parents]
         signals = [signal.layout.dtype for signal in self.planned.signals]
-        functions, context = protocol(self.options.compile), self._context(sink.node)
+        functions, context = protocol(self.options.compile), self.contexts[sink.node]
         given = (fields_of(sink.items), parents, signals, self.bounds[sink.feeds], functions, context)
         channel = Channel(*given, check=self.options.check)
         self.channels[sink.feeds] = channel
@@ -155,15 +172,8 @@ class Run:
     def _input(self, feeder: Feeder, segment: Segment) -> Channel | Reader:
         if segment.feeder is not None:
             return self.channels[segment]
-        spans = self._context(segment.edge) != "sparse"
+        spans = self.contexts[segment.edge] != "sparse"
         return Reader(feeder, segment.edge, self.planned.needed_at(segment.edge), spans=spans)
-
-    def _context(self, node: n.GraphNode) -> str:
-        given = self.options.context
-        if isinstance(given, str):
-            return given
-        by_node = {stream.node: context for stream, context in given.items()}
-        return by_node.get(node, "auto")
 
     # What was planned, and seen
 
@@ -178,7 +188,8 @@ class Run:
         """
         from penstock.report.graph import explain
 
-        return explain(self.tree, self.planned.segments, [self._channel_plan(fed) for fed in self.bounds])
+        channels = [self._channel_plan(fed) for fed in self.bounds]
+        return explain(self.tree, self.planned.segments, channels, compile=self.options.compile)
 
     def _channel_plan(self, fed: Segment) -> ChannelPlan:
         assert fed.feeder is not None
@@ -189,16 +200,14 @@ class Run:
 
     def _context_of(self, fed: Segment, sink: Sink) -> tuple[str, str]:
         """How regions travel on a channel, and why."""
-        wanted = self._context(sink.node)
+        wanted = self.contexts[sink.node]
         if not sink.parents:
             return wanted if wanted == "sparse" else "lane", "no region is open here"
         if wanted != "auto":
             return wanted, "asked for"
         chooser = self.choosers.get(fed)
-        if chooser is not None and chooser.choice is None and chooser.channel.sent:
-            chooser.choose()
         if chooser is None or chooser.choice is None:
-            return "lane", "auto: until the first ensembles have been seen"
+            return "lane", f"auto, until {FIRST} ensembles have been seen"
         return chooser.choice.context, f"auto: {chooser.choice.reason}"
 
     def statistics(self) -> Statistics:

@@ -82,4 +82,5 @@ class Scheduler:
         """What must change with a firing."""
         counter, first = node.counter, node.loop.is_first
         sent = sum(sink.channel.sent + sink.channel.sent_marks for sink in node.sinks)
-        return counter.items, counter.signals, counter.outputs, sent, int(first), int(node.is_finished)
+        marks = node.input.consumed_marks
+        return counter.items, counter.signals, marks, counter.outputs, sent, int(first), int(node.is_finished)

@@ -78,7 +78,10 @@ class Statistics:
 
     def node(self, name: str) -> NodeStatistics:
         """The first node whose name begins so."""
-        return next(node for node in self.nodes if node.name.startswith(name))
+        for node in self.nodes:
+            if node.name.startswith(name):
+                return node
+        raise KeyError(f"statistics: no node's name begins with {name!r}; there are {[n.name for n in self.nodes]}")
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -311,9 +311,7 @@ class Stream:
         >>> [(node.name, node.firings, node.items) for node in run.statistics().nodes]
         [('filter', 3, 10), ("map 'w'", 2, 5)]
         """
-        from penstock.engine.run import Run
-
-        return Run((self.node,), control, **options)
+        return prepare(self, control=control, **options)
 
     def explain(self, **options: Any) -> str:
         """The graph and the plan as text: which nodes run in one loop, why each loop ends where it does, and channels.
@@ -369,6 +367,20 @@ def run(*streams: Stream, control: Sequence[At] = (), **options: Any) -> tuple[p
     >>> up.to_pydict(), down.to_pydict()
     ({'v': [1]}, {'v': [-1]})
     """
+    return prepare(*streams, control=control, **options).tables()
+
+
+def prepare(*streams: Stream, control: Sequence[At] = (), **options: Any) -> Run:
+    """Plan a run of several results without running it, as `Stream.prepare` does for one.
+
+    >>> import penstock as ps
+    >>> items = ps.from_items([{"v": 1}, {"v": -1}])
+    >>> planned = ps.prepare(items.filter(lambda v: v > 0), items.filter(lambda v: v < 0), fuse=False, compile=False)
+    >>> [table.num_rows for table in planned.tables()]
+    [1, 1]
+    >>> [node.items for node in planned.statistics().nodes]
+    [2, 2]
+    """
     from penstock.engine.run import Run
 
     for stream in streams:
@@ -376,7 +388,7 @@ def run(*streams: Stream, control: Sequence[At] = (), **options: Any) -> tuple[p
             raise GraphError(f"run: takes streams; got {stream!r}")
     if not streams:
         raise GraphError("run: takes at least one stream; got none")
-    return Run(tuple(s.node for s in streams), control, **options).tables()
+    return Run(tuple(s.node for s in streams), control, **options)
 
 
 def from_arrow(data: Any, *, name: str = "arrow") -> Stream:

@@ -42,14 +42,16 @@ class GraphPicture:
         return self.mermaid()
 
 
-def explain(tree: Tree, segments: Sequence[Segment], channels: Sequence[ChannelPlan] = ()) -> str:
+def explain(
+    tree: Tree, segments: Sequence[Segment], channels: Sequence[ChannelPlan] = (), *, compile: bool = True
+) -> str:
     """The source, then every loop: why it begins, what is in it, and what each step gives; then the channels."""
     lines = [f"{tree.source.label}: {_fields(tree.source)}"]
     for node in tree.nodes[1:]:
         if isinstance(node, CLEANING):
             lines.append(f"  {node.label}")
     for segment in segments:
-        lines += ["", *_explained(tree, segments, segment)]
+        lines += ["", *_explained(tree, segments, segment, _mode(segment) if compile else "interpreted as asked for")]
     for channel in channels:
         lines += ["", *_channel(channel)]
     return "\n".join(lines)
@@ -63,14 +65,14 @@ def _channel(channel: ChannelPlan) -> Iterator[str]:
         f"{bounds.signals:,} signals and boundaries; one item sends at most {channel.items:,} and {channel.marks:,}"
     )
     if bounds.threshold is not None:
-        yield f"  credit: for all that was sent, with every signal and after more than {bounds.threshold:,} items"
+        yield f"  credit: with every signal and every {bounds.threshold + 1:,} items, for all that was sent without"
     else:
         yield "  credit: with every signal, for the items before it"
     yield f"  context: {channel.context}; {channel.reason}"
 
 
-def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment) -> Iterator[str]:
-    yield f"loop {segment.number + 1}, {_mode(segment)}: {segment.reason}"
+def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: str) -> Iterator[str]:
+    yield f"loop {segment.number + 1}, {mode}: {segment.reason}"
     rows = list(_rows(tree, segment))
     width = max((len(label) for label, _ in rows), default=0)
     yield from (f"  {label:<{width}}  {gives}".rstrip() for label, gives in rows)
