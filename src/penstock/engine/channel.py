@@ -14,51 +14,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine import invariants
 from penstock.engine.columns import arrays_of
+from penstock.engine.control import Control
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.store import Records, Rows, Scalars
 from penstock.engine.tags import LINK, TAG, Tags
 from penstock.errors import InternalError
-from penstock.kernels.credit import CREDIT, SIGNAL
+from penstock.kernels.credit import CREDIT
 from penstock.plan.capacity import Bounds
 from penstock.plan.sink import INDEX
 
 Fields = dict[str, pa.DataType]
-
-
-class Control:
-    """The control queue: marks with their credit.
-
-    Invariant: the marks between `start` and `stop` are queued, at most `capacity` of them. `sent_at` is, for checks
-    only, how many items the sender had sent before each.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        size = 2 * capacity
-        self.kinds, self.credits, self.places, self.references = (np.zeros(size, np.int64) for _ in range(4))
-        self.sent_at = np.zeros(size, np.int64)
-        self.start = self.stop = 0
-
-    def __len__(self) -> int:
-        return self.stop - self.start
-
-    def avail(self) -> int:
-        """How many marks may be added."""
-        return self.start + self.capacity - self.stop
-
-    def make_room(self) -> None:
-        if self.start == self.stop:
-            self.start = self.stop = 0
-        elif self.start + self.capacity > len(self.kinds):
-            for array in (self.kinds, self.credits, self.sent_at):
-                array[: self.stop - self.start] = array[self.start : self.stop]
-            self.start, self.stop = 0, self.stop - self.start
 
 
 class Channel:
@@ -331,24 +302,7 @@ class Channel:
         """Whether everything that was sent has been consumed, and nothing more will come."""
         return self.is_ended and not len(self.data) and not len(self.control)
 
-    def lines(self, signals: Sequence[str]) -> list[str]:
-        """What lies here, for people: items by their first field, and marks as their kind and credit."""
-        data, control = self.data, self.control
-        items = [""] * len(data)
-        if any(not name.startswith("#") for name in data.stores):
-            field = next(name for name in data.stores if not name.startswith("#"))
-            items = [str(value) for value in data.stores[field].column(data.stop)[data.start :].to_pylist()]
-        marks = [
-            f"{_kind(int(control.kinds[at]), signals)}({control.credits[at]})"
-            for at in range(control.start, control.stop)
-        ]
-        return [
-            f"items   {len(data)} of {data.capacity:,}  {' '.join(items)}".rstrip(),
-            f"marks   {len(control)} of {control.capacity:,}  {' '.join(marks)}".rstrip(),
-            f"credit  {self.current}",
-        ]
-
-    # As a window
+    # As a window, and for checks
 
     def arrays(self, level: int | None, field: str, is_wide: bool) -> list[np.ndarray]:
         rows = self.data if level is None else self.parents[level]
@@ -372,52 +326,6 @@ class Channel:
     def signals(self) -> list[np.ndarray]:
         return [records.array for records in self.records]
 
-    # Invariants
-
     def check(self) -> None:
         """Raise an `InternalError` where an invariant does not hold."""
-        control = self.control
-        for name, rows in [("items", self.data), ("marks", control), *((f"table {n}", r) for n, r in self._tables())]:
-            if not 0 <= rows.start <= rows.stop <= rows.start + rows.capacity:
-                raise InternalError(f"channel: {name} lie at {rows.start} to {rows.stop} of {rows.capacity}")
-        if self.sent - self.consumed != len(self.data):
-            raise InternalError(f"channel: {self.sent} items sent, {self.consumed} consumed, {len(self.data)} queued")
-        if self.current < 0 or (self.current > 0 and not len(self.data)):
-            raise InternalError(f"channel: a credit of {self.current} and {len(self.data)} items to spend it on")
-        reached = self.consumed + self.current
-        for at in range(control.start, control.stop):
-            reached += int(control.credits[at])
-            if control.credits[at] < 0 or reached != control.sent_at[at]:
-                raise InternalError(
-                    f"channel: a mark would come after {reached} items, and was sent after {control.sent_at[at]}"
-                )
-        if not self.trusts and reached + self.since != self.sent:
-            raise InternalError(f"channel: credit for {reached} of {self.sent} items, and {self.since} without")
-        if self.bounds.threshold is not None and self.since > self.bounds.threshold:
-            raise InternalError(f"channel: {self.since} items without credit, beyond {self.bounds.threshold}")
-        self._check_tables()
-
-    def _tables(self) -> list[tuple[str, Any]]:
-        parents = [(f"parents {depth}", rows) for depth, rows in enumerate(self.parents)]
-        return [*parents, *((f"signals {number}", records) for number, records in enumerate(self.records))]
-
-    def _check_tables(self) -> None:
-        """Every opening that is queued has its parent in the table, and every signal its record."""
-        kinds = self.control.kinds[self.control.start : self.control.stop]
-        for depth, rows in enumerate(self.parents):
-            wanted = int(np.sum(kinds == 2 * depth)) + self.is_open[depth]
-            if self.is_open[depth] not in (0, 1) or (wanted > len(rows) if self.is_tagged else wanted != len(rows)):
-                raise InternalError(f"channel: {wanted} regions at depth {depth} have {len(rows)} parents")
-        for number, records in enumerate(self.records):
-            wanted = int(np.sum(kinds == SIGNAL + number))
-            if wanted != len(records):
-                raise InternalError(f"channel: {wanted} signals of type {number} have {len(records)} records")
-
-
-def _kind(kind: int, signals: Sequence[str]) -> str:
-    """A mark for people."""
-    if kind == CREDIT:
-        return "credit"
-    if kind >= SIGNAL:
-        return signals[kind - SIGNAL]
-    return f"{'close' if kind % 2 else 'open'}{'' if kind < 2 else kind // 2 + 1}"
+        invariants.check(self)

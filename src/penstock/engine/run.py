@@ -14,6 +14,7 @@ from penstock.engine.loop import Memory, RunningLoop
 from penstock.engine.node import RunningNode
 from penstock.engine.options import Options
 from penstock.engine.scheduler import Scheduler, policy
+from penstock.engine.show import lines as lines_of
 from penstock.engine.sinks import ChannelSink, fields_of
 from penstock.engine.statistics import EdgeStatistics, Firing, Statistics
 from penstock.errors import GraphError
@@ -129,7 +130,7 @@ class Run:
         lines = []
         for segment, channel in self.channels.items():
             assert segment.feeder is not None
-            lines += [f"{segment.feeder.name} → {segment.name}", *(f"  {line}" for line in channel.lines(names))]
+            lines += [f"{segment.feeder.name} → {segment.name}", *(f"  {line}" for line in lines_of(channel, names))]
         return "\n".join(lines)
 
     # The running parts

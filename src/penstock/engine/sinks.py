@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.auto import Chooser
-from penstock.engine.channel import Channel, Control
+from penstock.engine.channel import Channel
 from penstock.engine.columns import elements_of, scalars_to_arrow
+from penstock.engine.control import Control
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.heap import Heaps
 from penstock.engine.store import Rows

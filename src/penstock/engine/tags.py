@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock.engine.control import Control
 from penstock.engine.store import Rows
-
-if TYPE_CHECKING:
-    from penstock.engine.channel import Control
 
 TAG, LINK = "#tag", "#link"
 """The hidden fields of an item and of a parent: the number of the region that it lies in."""

@@ -20,17 +20,18 @@ from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.accumulate import Accumulator
-from penstock.plan.code import Buffer, Column, Level, Ref, Site, Value
+from penstock.plan.code import Column, Level, Ref, Site, Value
 from penstock.plan.fuse import Segment, opened_at
 from penstock.plan.outlets import OutletWriter
-from penstock.plan.sink import CLOSE, INDEX, OPEN, Heap, index_level
+from penstock.plan.room import RoomWriter
+from penstock.plan.sink import CLOSE, INDEX, OPEN, index_level
 from penstock.plan.spec import Code, Input
 
 BLOCK = 1024
 """How many rows are noted at once, where one that raises can be found by running them again: a note costs a store."""
 
 
-class FrameWriter(OutletWriter):
+class FrameWriter(RoomWriter):
     """The part of a loop's writer that knows the loop as a whole. What happens in it, `plan.loop` adds."""
 
     def __init__(
@@ -55,7 +56,6 @@ class FrameWriter(OutletWriter):
         """The first node, where its elements may leave piece by piece."""
         self.accumulators: dict[n.Aggregate, Accumulator] = {}
         self.found_parents: dict[n.GraphNode, Level] = {}
-        self.rooms: dict[str, Buffer] = {}
         self.halves: list[tuple[str, str]] = []
         """The carried sums in two halves, whose carry is moved up between batches so that they never overflow."""
         if trace:
@@ -127,7 +127,7 @@ class FrameWriter(OutletWriter):
             fixed = self.fixed_in("rows")
             if not fixed:
                 with self._each_row("stop"):
-                    self._check_room("rows", 1)
+                    self.check_room("rows", 1)
                     self._counted([line.removeprefix("    ") for line in body])
                 out.line("i = stop")
                 return lines
@@ -171,48 +171,6 @@ class FrameWriter(OutletWriter):
             if self.noted and not self.code.block:
                 self.out.line("w[1] = i")
             yield
-
-    def fixed_in(self, phase: str) -> list[tuple[Buffer, int]]:
-        """The buffers that a phase writes to and how much at most, where that is known beforehand for all of them."""
-        found = [(buffer, buffer.numbers[phase]) for buffer in self.written_in(phase)]
-        known = [(buffer, number) for buffer, number in found if number is not None]
-        return known if len(known) == len(found) else []
-
-    def _check_room(self, phase: str, progress: int) -> None:
-        self.grow_heaps(phase)
-        if self.written_in(phase):
-            with self.out.block(f"if {self.is_short(phase)}"):
-                self.stop_short(phase, progress)
-
-    def grow_heaps(self, phase: str) -> None:
-        for heap in self.code.heaps:
-            if heap.is_collected and phase in self.heap_room(heap).terms:
-                term = self.heap_room(heap).term(phase)
-                self.out.line(f"if {heap.name}_u + {term} > len({heap.name}_e):")
-                self.out.line(f"    {heap.name}_e = grown({heap.name}_e, {heap.name}_u, {heap.name}_u + {term})")
-
-    def written_in(self, phase: str) -> list[Buffer]:
-        return [buffer for buffer in self.code.buffers if phase in buffer.terms]
-
-    def is_short(self, phase: str) -> str:
-        """The test whether room is short for what a phase may write."""
-        return " or ".join(f"{b.count} + {b.term(phase)} > {b.name}_c" for b in self.written_in(phase))
-
-    def stop_short(self, phase: str, progress: int) -> None:
-        """Return, and say how much room is needed."""
-        for buffer in self.written_in(phase):
-            self.out.line(f"need[{self.code.buffers.index(buffer)}] = {buffer.count} + {buffer.term(phase)}")
-        self.out.line(f"@save {progress}")
-
-    def checked(self, phase: str, write: Callable[[], None], progress: int = 1) -> None:
-        """A part of the loop with the check for room before it. `progress` is returned where room is short."""
-        with self.out.aside() as lines:
-            write()
-        self._check_room(phase, progress)
-        self.out.lines += lines
-
-    def heap_room(self, heap: Heap) -> Buffer:
-        return self.rooms.setdefault(heap.name, Buffer(heap.name))
 
     def _assemble(self, first: list[str], rows: list[str], marks: list[str], last: list[str]) -> list[str]:
         code, body = self.code, []
@@ -382,7 +340,7 @@ class FrameWriter(OutletWriter):
         with self.out.block(f"if mk_kind[m] == {kind}"):
             with self.out.aside() as lines:
                 yield phase
-            self._check_room(phase, 1)
+            self.check_room(phase, 1)
             self.out.lines += lines
 
     def _note_index(self, value: Value) -> None:
