@@ -52,6 +52,13 @@ def test_run_on_data_that_is_made() -> None:
     assert "0 rows" in penstock("run", "region-sum", "--size", 0).stdout
 
 
+def test_run_shows_what_nodes_and_channels_did() -> None:
+    text = penstock("run", "region-sum", "--size", 500, "--unfused", "--width", 16, "--statistics").stdout
+    assert "enumerate 'values' → aggregate 'total'" in text and "occupancy" in text
+    refused = penstock("run", "region-sum", "--size", 5, "--context", "thick", code=1)
+    assert refused.stderr.startswith("Error: run: context must be one of")
+
+
 def test_an_error_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(b'"1","A\n')
     result = penstock("run", "taxi", "--input", tmp_path / "bad.txt", code=1)

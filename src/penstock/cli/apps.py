@@ -67,15 +67,25 @@ def show() -> None:
     Console().print(table)
 
 
-def run(name: str, path: Path | None, size: int | None, seed: int, output: Path | None) -> None:
+def run(
+    name: str,
+    path: Path | None,
+    size: int | None,
+    seed: int,
+    output: Path | None,
+    options: dict[str, Any],
+    shows_statistics: bool,
+) -> None:
     app, console = APPS[name], Console(highlight=False)
     with tempfile.TemporaryDirectory() as folder:
         if path is None:
             size = app.size if size is None else size
             with console.status(f"making {size:,} {app.unit}"):
                 app.module.generate(folder, size, seed)
+        streams = app.streams(app.module.read(path or folder))
+        planned = ps.prepare(*streams, **options)
         start = time.perf_counter()
-        head, count, others = _stream(app.streams(app.module.read(path or folder)), output)
+        head, count, others = _stream(streams, planned, output)
         seconds = time.perf_counter() - start
     if output is None:
         console.print(rows(head, count), "")
@@ -84,9 +94,11 @@ def run(name: str, path: Path | None, size: int | None, seed: int, output: Path 
     for line in (app.note(*others), f"written to {output}" if output else ""):
         if line:
             console.print(line, soft_wrap=True)
+    if shows_statistics:
+        console.print("", str(planned.statistics()), sep="\n", soft_wrap=True, markup=False)
 
 
-def _stream(streams: tuple[ps.Stream, ...], output: Path | None) -> tuple[pa.Table, int, list[pa.Table]]:
+def _stream(streams: tuple[ps.Stream, ...], planned: Run, output: Path | None) -> tuple[pa.Table, int, list[pa.Table]]:
     """Run the streams together: of the first the first rows and how many there are, the others whole.
 
     The rows of the first go to the file as they come, so that they need never be in memory together.
@@ -95,7 +107,7 @@ def _stream(streams: tuple[ps.Stream, ...], output: Path | None) -> tuple[pa.Tab
     count = 0
     others: list[list[pa.RecordBatch]] = [[] for _ in streams[1:]]
     with _file(output, streams[0].schema) as write:
-        for first, *rest in Run(tuple(stream.node for stream in streams)).batches():
+        for first, *rest in planned.batches():
             if count < ROWS_SHOWN:
                 head.append(first.slice(0, ROWS_SHOWN))
             count += first.num_rows

@@ -57,13 +57,27 @@ def apps() -> None:
 @click.option("--size", type=click.IntRange(min=0), help="How much data to make: elements or lines.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="What to make it from.")
 @click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A Parquet file for the result.")
-def run(app: str, path: Path | None, size: int | None, seed: int, output: Path | None) -> None:
+@click.option("--unfused", is_flag=True, help="Run every node by itself, with a channel on every edge.")
+@click.option("--width", type=int, help="The most items that a node fires on.")
+@click.option("--context", default="auto", show_default=True, help="How regions travel: sparse, dense, lane or auto.")
+@click.option("--statistics", is_flag=True, help="Show what every node and channel did.")
+def run(
+    app: str,
+    path: Path | None,
+    size: int | None,
+    seed: int,
+    output: Path | None,
+    unfused: bool,
+    width: int | None,
+    context: str,
+    statistics: bool,
+) -> None:
     """Run an application on given data, or on data made for it."""
     from penstock.cli.apps import run
 
     if path is not None and size is not None:
         raise click.UsageError("--size is for data that is made; leave it out with --input")
-    run(app, path, size, seed, output)
+    run(app, path, size, seed, output, {"fuse": not unfused, "width": width, "context": context}, statistics)
 
 
 @commands.command()
