@@ -1,7 +1,8 @@
 """Compare the engine with the reference on random graphs.
 
 `python -m tests.property.check --seed 7 --batch 3 --compile` repeats one, `--count 20000` tries many, `--seconds 600`
-as many as the time allows.
+as many as the time allows. With `--channels` they run with the setting of channels that the seed chooses, or with the
+one that is given: `--channels "context='lane', width=2, spare=0"`.
 """
 
 from __future__ import annotations
@@ -13,12 +14,15 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count, islice
+from typing import Any
 from unittest import mock
 
 import pyarrow as pa
 from tests.property.graphs import Case, from_seed
+from tests.property.settings import Setting, parse
 from tests.property.shrink import shrink
 
 import penstock as ps
@@ -40,15 +44,23 @@ def expected(case: Case) -> Outcome:
     return _outcome(lambda: reference.run(case.leaves, case.control))
 
 
-def actual(case: Case, *, compile: bool, batch_items: int | None, trace: bool = True) -> Outcome:
+def actual(
+    case: Case, *, compile: bool, batch_items: int | None, trace: bool = True, setting: Setting | None = None
+) -> Outcome:
     """What the engine gives. Without `trace` its loops do not note the signals, and there are none to compare."""
 
     def run() -> Result:
-        made = Run(case.leaves, case.control, compile=compile, batch_items=batch_items, trace=trace)
+        given = options(case, setting)
+        made = Run(case.leaves, case.control, compile=compile, batch_items=batch_items, trace=trace, **given)
         return made.result() if trace else Result(made.tables(), ())
 
     with mock.patch.object(sinks, "ROOM", case.room or sinks.ROOM):
         return _outcome(run)
+
+
+def options(case: Case, setting: Setting | None) -> dict[str, Any]:
+    """The options that a setting means for the graph of a case; none are the usual ones, with one loop if possible."""
+    return {} if setting is None else setting.options(case.leaves, case.control)
 
 
 def _outcome(run: Callable[[], Result]) -> Outcome:
@@ -72,29 +84,40 @@ def check(case: Case, *, compile: bool = False) -> None:
         compare(case, wanted, compile, batch_items, trace=case.is_traced if compile else number == 0)
 
 
-def compare(case: Case, wanted: Outcome, compile: bool, batch_items: int | None, trace: bool) -> None:
+def check_channels(case: Case, *, compile: bool = False) -> None:
+    """Compare with the setting of channels that the case names: the results, and the places of all signals."""
+    compare(case, expected(case), compile, case.batches[0], trace=True, setting=case.setting)
+
+
+def compare(
+    case: Case, wanted: Outcome, compile: bool, batch_items: int | None, trace: bool, setting: Setting | None = None
+) -> None:
     """Raise a `Mismatch` where the engine gives anything else than what is wanted."""
     if not trace and isinstance(wanted, Result):
         wanted = replace(wanted, signals=())
     try:
-        found = actual(case, compile=compile, batch_items=batch_items, trace=trace)
+        found = actual(case, compile=compile, batch_items=batch_items, trace=trace, setting=setting)
         differs = difference(wanted, found)
     except Exception:
         differs = f"the engine failed:\n{traceback.format_exc()}"
     if differs is not None:
-        raise Mismatch(f"{differs}\n\n{repeat(case, compile, batch_items, trace)}\n\n{case!r}")
+        raise Mismatch(f"{differs}\n\n{repeat(case, compile, batch_items, trace, setting)}\n\n{case!r}")
 
 
-def repeat(case: Case, compile: bool, batch_items: int | None, trace: bool) -> str:
+def repeat(case: Case, compile: bool, batch_items: int | None, trace: bool, setting: Setting | None = None) -> str:
     """How to see it again."""
+    given = {"compile": compile, "batch_items": batch_items, **({"trace": True} if trace else {})}
+    with suppress(Exception):  # where the graph cannot even be planned
+        given |= options(case, setting)
     room = "" if case.room is None else f"penstock.engine.sinks.ROOM = {case.room}; "
-    run = (
-        f"{room}Run(leaves, control, compile={compile}, batch_items={batch_items}).{'result' if trace else 'tables'}()"
-    )
+    arguments = ", ".join(f"{name}={value!r}" for name, value in given.items())
+    run = f"{room}Run(leaves, control, {arguments}).{'result' if trace else 'tables'}()"
     if case.seed is None:
         return f"to repeat it, append to the program below: {run}"
-    batch = "" if batch_items is None else f" --batch {batch_items}"
-    command = f"python -m tests.property.check --seed {case.seed}{batch}{' --compile' if compile else ''}"
+    command = f"python -m tests.property.check --seed {case.seed}"
+    command += "" if batch_items is None else f" --batch {batch_items}"
+    command += " --compile" if compile else ""
+    command += "" if setting is None else f' --channels "{setting}"'
     return f"to repeat it: {command}\nor append to the program below: {run}"
 
 
@@ -162,8 +185,16 @@ def _by_node(deliveries: Iterable[Delivery]) -> dict[int, list[str]]:
 # The command line
 
 
+Check = Callable[..., None]
+
+
 def try_many(
-    seeds: Iterable[int], *, compile: bool, seconds: float | None = None, say: Callable[[str], None] = print
+    seeds: Iterable[int],
+    *,
+    compile: bool,
+    seconds: float | None = None,
+    say: Callable[[str], None] = print,
+    check: Check = check,
 ) -> int:
     """Check the graphs of seeds until they or the time end; how many were checked. The first mismatch is raised."""
     started, done = time.monotonic(), 0
@@ -182,7 +213,7 @@ def try_many(
     return done
 
 
-def shrunk(case: Case, compile: bool) -> Case:
+def shrunk(case: Case, compile: bool, check: Check = check) -> Case:
     """The smallest case that fails in the same way, or this one where it does not fail."""
 
     def failure(tried: Case) -> str | None:
@@ -199,34 +230,41 @@ def shrunk(case: Case, compile: bool) -> Case:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.property.check", description=__doc__.split("\n")[0])
-    parser.add_argument("--seed", type=int, default=0, help="the seed of the graph, or of the first of many")
-    parser.add_argument(
-        "--batch", type=int, help="batches of so many items; without it, the sizes that the seed chooses"
-    )
-    parser.add_argument("--compile", action="store_true", help="compile the loops; without it they run as plain Python")
-    parser.add_argument("--count", type=int, help="how many graphs to try")
-    parser.add_argument("--seconds", type=float, help="how long to try graphs")
-    parser.add_argument("--shrink", action="store_true", help="make the case of the seed as small as it still fails")
-    parser.add_argument("--show", action="store_true", help="print the graph of the seed as a program, and run nothing")
-    given = parser.parse_args(arguments)
+    given = _parser().parse_args(arguments)
     if given.show:
         print(from_seed(given.seed).text())
         return 0
+    chosen = check if given.channels is None else check_channels
     try:
         if given.count is None and given.seconds is None:
             case = from_seed(given.seed)
             case = replace(case, batches=(given.batch, given.batch)) if given.batch else case
-            check(shrunk(case, given.compile) if given.shrink else case, compile=given.compile)
+            case = replace(case, setting=parse(given.channels)) if given.channels else case
+            chosen(shrunk(case, given.compile, chosen) if given.shrink else case, compile=given.compile)
             done = 1
         else:
             seeds = islice(count(given.seed), given.count)
-            done = try_many(seeds, compile=given.compile, seconds=given.seconds)
+            done = try_many(seeds, compile=given.compile, seconds=given.seconds, check=chosen)
     except Mismatch as mismatch:
         print(mismatch, file=sys.stderr)
         return 1
     print(f"{done} graphs: the engine and the reference agree")
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(prog="python -m tests.property.check", description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("--seed", type=int, default=0, help="the seed of the graph, or of the first of many")
+    add("--batch", type=int, help="batches of so many items; without it, the sizes that the seed chooses")
+    add("--compile", action="store_true", help="compile the loops; without it they run as plain Python")
+    add("--channels", nargs="?", const="", metavar="SETTING", help="with channels: as the seed chooses, or as given")
+    add("--count", type=int, help="how many graphs to try")
+    add("--seconds", type=float, help="how long to try graphs")
+    add("--shrink", action="store_true", help="make the case of the seed as small as it still fails")
+    add("--show", action="store_true", help="print the graph of the seed as a program, and run nothing")
+    return parser
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Random graphs with their items, their control signals and the sizes of batches to run them in."""
+"""Random graphs with their items and control signals, and how to run them: sizes of batches, a setting of channels."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from tests.property.choose import Choose, Seeded
 from tests.property.data import Items, choose_items
 from tests.property.library import SCOPE, kind_of, used
 from tests.property.planted import FAULTS, NEEDS, SELDOM
+from tests.property.settings import Setting, choose_setting
 
 import penstock as ps
 from penstock.graph import nodes, types
@@ -38,6 +39,7 @@ class Case:
     room: int | None
     is_traced: bool
     fault: str | None
+    setting: Setting
 
     def text(self) -> str:
         """The case as a Python program."""
@@ -61,7 +63,10 @@ class Case:
 
     @property
     def about(self) -> str:
-        return f"<seed {self.seed}, batches of {self.batches}, room for {self.room}, fault {self.fault}>"
+        return (
+            f"<seed {self.seed}, batches of {self.batches}, room for {self.room}, fault {self.fault}, "
+            f"channels with {self.setting}>"
+        )
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """What Hypothesis prints, below the failure that holds the whole text."""
@@ -91,6 +96,7 @@ def build(choose: Choose, seed: int | None = None) -> Case:
         choose.choice(ROOMS),
         choose.boolean(50),
         fault,
+        choose_setting(choose, items.rows),
     )
 
 

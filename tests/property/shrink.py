@@ -44,6 +44,8 @@ def _smaller(case: Case) -> Iterator[Case]:
         yield replace(case, batches=(batch,))
     if case.room is not None:
         yield replace(case, room=None)
+    for setting in case.setting.simpler():
+        yield replace(case, setting=setting)
     for at in range(len(case.control_text)):
         yield from _rebuilt(case, control_text=_without(case.control_text, at))
     size = case.items.rows

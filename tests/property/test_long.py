@@ -6,7 +6,7 @@ import os
 from itertools import count, islice
 
 import pytest
-from tests.property.check import try_many
+from tests.property.check import check_channels, try_many
 
 GRAPHS = int(os.environ.get("PENSTOCK_LONG_GRAPHS") or 20_000)
 SECONDS = float(os.environ.get("PENSTOCK_LONG_SECONDS") or 0)
@@ -24,6 +24,18 @@ def test_interpreted(part: int) -> None:
         assert try_many(seeds, compile=False, seconds=SECONDS / PARTS) > 0
     else:
         assert try_many(islice(seeds, GRAPHS // PARTS), compile=False) == GRAPHS // PARTS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
+def test_channels(part: int) -> None:
+    """With the channels of each seed's setting."""
+    seeds = count(3 * FIRST + part, PARTS)
+    if SECONDS:
+        assert try_many(seeds, compile=False, seconds=SECONDS / PARTS, check=check_channels) > 0
+    else:
+        found = try_many(islice(seeds, GRAPHS // PARTS), compile=False, check=check_channels)
+        assert found == GRAPHS // PARTS
 
 
 @pytest.mark.long

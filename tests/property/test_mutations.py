@@ -5,9 +5,11 @@ A fault is planted by replacing a method of the engine, or of the writer of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.property.check import Mismatch, check
 from tests.property.graphs import from_seed
@@ -61,12 +63,13 @@ def lose_the_open_region(patch: Patch) -> None:
 
 def place_signals_late(patch: Patch) -> None:
     """A signal from outside comes after the item that it should come before."""
-    original = intake.place_signals
+    original = intake.portion_of
 
-    def place(ensemble: Any, placed: Sequence[tuple[int, Any]], types: Sequence[Any]) -> None:
-        original(ensemble, [(min(at + 1, ensemble.count), signal) for at, signal in placed], types)
+    def portion_of(*given: Any) -> intake.Portion:
+        portion = original(*given)
+        return replace(portion, places=np.minimum(portion.places + 1, portion.count))
 
-    patch.setattr(intake, "place_signals", place)
+    patch.setattr(intake, "portion_of", portion_of)
 
 
 def emit_signals_early(patch: Patch) -> None:
@@ -109,13 +112,13 @@ def _replace_item(patch: Patch, kind: type[n.GraphNode], method: Callable[..., N
 
 
 def _before_each_batch(patch: Patch, forget: Callable[[RunningLoop], None]) -> None:
-    original = RunningLoop.feed
+    original = RunningLoop.run
 
-    def feed(self: RunningLoop, ensemble: Any) -> Any:
+    def run(self: RunningLoop, *given: Any) -> Any:
         forget(self)
-        return original(self, ensemble)
+        return original(self, *given)
 
-    patch.setattr(RunningLoop, "feed", feed)
+    patch.setattr(RunningLoop, "run", run)
 
 
 FAULTS = (

@@ -156,8 +156,15 @@ class Run:
         parents = [fields_of(outlet) for outlet in sink.parents]
         signals = [signal.layout.dtype for signal in self.planned.signals]
         functions, context = protocol(self.options.compile), self.contexts[sink.node]
-        given = (fields_of(sink.items), parents, signals, self.bounds[sink.feeds], functions, context)
-        channel = Channel(*given, check=self.options.check)
+        bounds = self.bounds[sink.feeds]
+        try:
+            given = (fields_of(sink.items), parents, signals, bounds, functions, context)
+            channel = Channel(*given, check=self.options.check)
+        except (MemoryError, ValueError):
+            raise GraphError(
+                f"run: the channel behind {sink.node.label} is to hold {bounds.items:,} items and {bounds.signals:,} "
+                f"signals and boundaries, for which there is no memory; lower width=, capacity=, capacity_signals= or at_most="
+            ) from None
         self.channels[sink.feeds] = channel
         if context == "auto" and channel.depth:
             self.choosers[sink.feeds] = Chooser(channel, self.options.channel_width, self._costs)
