@@ -163,7 +163,8 @@ class Run:
         except (MemoryError, ValueError):
             raise GraphError(
                 f"run: the channel behind {sink.node.label} is to hold {bounds.items:,} items and {bounds.signals:,} "
-                f"signals and boundaries, for which there is no memory; lower width=, capacity=, capacity_signals= or at_most="
+                f"signals and boundaries, for which there is no memory; lower width=, capacity=, capacity_signals= or "
+                f"at_most="
             ) from None
         self.channels[sink.feeds] = channel
         if context == "auto" and channel.depth:
