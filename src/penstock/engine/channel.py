@@ -254,7 +254,7 @@ class Channel:
 
     def consume(self, items: int, marks: int) -> int:
         """Forget items and marks at the front: they have been dealt with. How many marks were more than mere credit."""
-        control, passed, queued = self.control, self._passed, marks
+        control, passed, queued, mere = self.control, self._passed, marks, 0
         if self._is_rebuilt:
             assert self.tags is not None
             queued = int(self.tags.sent[marks - 1]) if marks else 0
@@ -274,7 +274,7 @@ class Channel:
             )
             self.current = int(credit)
             if not self.trusts:
-                marks -= int(np.sum(control.kinds[control.start : control.start + queued] == CREDIT))
+                mere = int(np.sum(control.kinds[control.start : control.start + queued] == CREDIT))
             control.start += queued
             self.consumed_marks += queued
         if self._is_rebuilt and marks:
@@ -285,7 +285,7 @@ class Channel:
             self._pass(passed.tolist())
         self.data.start += items
         self.consumed += items
-        return marks
+        return marks - mere
 
     def _pass(self, passed: list[int]) -> None:
         """Note regions that were opened and closed, and signals that were handled."""
