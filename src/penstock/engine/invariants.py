@@ -61,6 +61,12 @@ def _check_tables(channel: Channel) -> None:
         # With tags, there are parents whose opening is not queued as a mark.
         if is_open not in (0, 1) or wanted > len(rows) or (wanted < len(rows) and not channel.is_tagged):
             raise InternalError(f"channel: {wanted} regions at depth {depth} have {len(rows)} parents")
+        closed = channel.opened[depth] - is_open
+        if channel.regions[depth] - closed != len(rows):
+            raise InternalError(
+                f"channel: of {channel.regions[depth]} regions at depth {depth} {closed} are closed, and {len(rows)} "
+                f"parents are left"
+            )
     for number, records in enumerate(channel.records):
         wanted = int(np.sum(kinds == SIGNAL + number))
         if wanted != len(records):

@@ -32,7 +32,7 @@ class Options:
     - `width`: the most items that a node fires on. Unless said, a node takes all that the source gives at a time, and
       65,536 from a channel.
     - `capacity`, `capacity_signals`: how many items, and how many signals and boundaries of regions, a channel holds.
-      Unless said, 131,072, or twice the width where that is more.
+      Unless said, 64 times the width, but at most 131,072 or twice the width.
     - `context`: how the regions travel on the channels, `sparse`, `dense`, `lane` or `auto`; or a dict from streams to
       these, for the channels that leave each of them.
     - `credit`: `queued` or `balance`; with the latter, `threshold` is how many items may be sent without credit.

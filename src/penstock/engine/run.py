@@ -116,8 +116,8 @@ class Run:
         'filter'
         >>> print(run.show())
         filter → map 'w'
-          items   2 of 131,072  2 3
-          marks   0 of 131,072
+          items   2 of 256  2 3
+          marks   0 of 256
           credit  0
         """
         for node, output in self.scheduler().run():

@@ -49,7 +49,7 @@ def arrange(
     A mark comes after `current` items and those of its own credit. A receiver that `trusts` its sender takes items
     freely where no mark is queued; another has nothing but its credit. Without `spans`, no item behind a mark is taken
     together with one before it: items first, then the marks that stand right behind them. The place of each mark taken
-    is written, and its row, which counts on from `rows` by kind and leaves there how far it came.
+    is written, and its row, which counts on from `rows` by kind.
     """
     kinds, credits, places, references = (
         kinds[first:last],
@@ -57,8 +57,8 @@ def arrange(
         places[first:last],
         references[first:last],
     )
-    reached, has_passed = current, False
-    before = 0
+    reached, has_passed, before = current, False, 0
+    outer = rows[0] if depth > 0 else 0  # the rows of the outermost regions, most often the only ones, by hand
     for at in range(len(kinds)):
         reached += credits[at]
         if reached > before and has_passed and not spans:
@@ -68,16 +68,16 @@ def arrange(
         before = reached
         kind = kinds[at]
         places[at] = start + reached
-        references[at] = 0
-        if kind >= SIGNAL:
-            has_passed = True
+        references[at] = outer if kind == 0 else 0
+        has_passed = has_passed or kind >= 0
+        if kind == 0:
+            outer += 1
+        elif kind >= SIGNAL:
             references[at] = rows[depth + kind - SIGNAL]
             rows[depth + kind - SIGNAL] += 1
-        elif kind >= 0:
-            has_passed = True
-            if kind & 1 == 0:
-                references[at] = rows[kind >> 1]
-                rows[kind >> 1] += 1
+        elif kind > 1 and kind & 1 == 0:
+            references[at] = rows[kind >> 1]
+            rows[kind >> 1] += 1
     if trusts and (spans or not has_passed):
         return most, len(kinds)
     return before, len(kinds)
@@ -93,13 +93,19 @@ def settle(
     """
     kinds, credits = kinds[first:last], credits[first:last]
     opened = len(passed) - depth
+    outer_opened, outer_closed = 0, 0
     for at in range(marks):
         current += credits[at]
         kind = kinds[at]
+        outer_opened += kind == 0
+        outer_closed += kind == 1
         if kind >= SIGNAL:
             passed[depth + kind - SIGNAL] += 1
-        elif kind >= 0:
+        elif kind > 1:
             passed[(kind >> 1) if kind & 1 else opened + (kind >> 1)] += 1
+    if depth > 0:
+        passed[0] += outer_closed
+        passed[opened] += outer_opened
     if marks == last - first:
         return max(current - items, 0)
     current += credits[marks] - items

@@ -93,7 +93,8 @@ class Accumulator:
     def _is_split(self, t: pa.DataType) -> bool:
         """Whether a sum of integers is kept in two halves, so that it is exact beyond 64 bits.
 
-        Integers of up to 32 bits cannot overflow 64 within one list; in a region that spans batches they might.
+        Integers of up to 32 bits cannot overflow 64 within one list; in a region that spans batches they might, and
+        there what goes beyond the lower half is moved up at the start of every batch.
         """
         return self.is_carried or (types.is_integer(t) and types.storage(t).itemsize == 8)
 
@@ -112,7 +113,7 @@ class Accumulator:
         line, t = self.loop.out.line, self._type(result)
         if types.is_float(t):
             line(f"{self._variable(name, 'x', True)} += {value.name}")
-        elif self._is_split(t):
+        elif self._is_split(t) and types.storage(t).itemsize == 8:
             line(f"{self._variable(name, 'x')} += {value.name} & 4294967295")
             line(f"{self._variable(name, 'h')} += {value.name} >> 32")
         else:

@@ -36,8 +36,8 @@ class ChannelPlan:
     reason: str
 
 
-ROOMY = 1 << 17
-"""Items that a channel holds unless it is said otherwise, or twice the width: so that senders fire seldom."""
+MANY, ROOMY = 64, 1 << 17
+"""A channel holds so many ensembles, unless that is more than so many items; but two ensembles at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
     """The bounds of the channel behind a cut: as asked for, if they are large enough, else a few ensembles."""
     items, marks = least(sink)
     marks += wanted.is_balanced
-    roomy = max(2 * wanted.width, ROOMY)
+    roomy = max(2 * wanted.width, min(MANY * wanted.width, ROOMY))
     capacity = max(roomy, items) if wanted.items is None else wanted.items
     signals = max(roomy, marks) if wanted.signals is None else wanted.signals
     where = f"run: the channel behind {sink.node.label}"
