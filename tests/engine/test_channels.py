@@ -281,5 +281,5 @@ def test_too_few_signals_for_what_comes_of_one_item() -> None:
 def test_a_run_runs_once() -> None:
     run = FANNED.prepare(fuse=False)
     run.collect()
-    with pytest.raises(ps.GraphError, match=r"run: a run can be run once; make another"):
+    with pytest.raises(ps.GraphError, match=r"run: a run can be run once; prepare another"):
         run.collect()

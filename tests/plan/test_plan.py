@@ -98,7 +98,7 @@ def test_the_loop_of_a_region_sum() -> None:
     """The whole generated text, as a reader would want to see it."""
     stream = BLOBS.enumerate("values", as_="v").aggregate(total=ps.sum("v"), keep="id")
     (code,) = plan(Tree((stream.node,))).codes.values()
-    row = code.source.split("stop = mk_at[m]\n")[1].split("        w[1] = i")[0]
+    row = code.source.split("        w[2] = -1\n")[1].split("        w[1] = i")[0]
     assert dedent(row) == dedent("""\
         while i < stop:
             halt = stop - i

@@ -15,8 +15,8 @@ class Control:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         size = 2 * capacity
-        self.kinds, self.credits, self.places, self.references = (np.zeros(size, np.int64) for _ in range(4))
-        self.sent_at = np.zeros(size, np.int64)
+        self.kinds, self.credits, self.places, self.references = (np.empty(size, np.int64) for _ in range(4))
+        self.sent_at = np.empty(size, np.int64)
         self.start = self.stop = 0
 
     def __len__(self) -> int:

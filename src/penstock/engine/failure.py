@@ -13,28 +13,39 @@ from penstock.errors import InternalError, PenstockError
 from penstock.graph import faults
 from penstock.graph.source import to_plain
 from penstock.kernels import support
+from penstock.kernels.credit import SIGNAL
 
 
 def explained(loop: RunningLoop, error: Exception, ensemble: Ensemble) -> PenstockError:
     """The error to raise instead of what a loop raised on an ensemble."""
-    code, number, row = loop.code, int(loop.where[0]), int(loop.where[1])
-    if code.block and not isinstance(error, support.Fault) and 0 <= number < len(code.functions):
+    code, (number, row, mark) = loop.code, map(int, loop.where)
+    if mark < 0 and code.block and not isinstance(error, support.Fault) and 0 <= number < len(code.functions):
         row, error = _found(loop, ensemble, row, error)
-    index = index_at(code, ensemble, row)
+    mark = mark if mark < ensemble.last_mark else -1
+    index, item = index_at(code, ensemble, row, mark), {} if mark >= 0 else _item(ensemble, row)
+    place = _place(int(ensemble.kinds[mark]), index, loop.index_level) if mark >= 0 else None
     if isinstance(error, support.Fault):
         fault = code.faults[-number - 1]
         if fault.function is not None:
             bad = ValueError(_BAD_RESULTS[fault.kind].format(fault.what))
-            return faults.function_error(fault.function, bad, index, _item(ensemble, row))
+            return faults.function_error(fault.function, bad, index, item, place)
         made: PenstockError = _FAULTS[fault.kind](fault.node, fault.what, index)
         return made
     if isinstance(error, PenstockError):
         return error
     if isinstance(error, MemoryError) or not 0 <= number < len(code.functions):
         return InternalError(f"a loop failed with {type(error).__name__}: {error}")
-    if loop.is_compiled and not code.block and row < ensemble.stop:
+    if loop.is_compiled and not code.block and mark < 0 and row < ensemble.stop:
         error = _replayed(loop, ensemble, row) or error
-    return faults.function_error(code.functions[number], error, index, _item(ensemble, row))
+    return faults.function_error(code.functions[number], error, index, item, place)
+
+
+def _place(kind: int, index: int, level: int | None) -> str:
+    """Where a loop was that was at a mark."""
+    if kind >= SIGNAL:
+        return f"at a signal before item {index}"
+    which = "of" if level is not None else "before" if kind % 2 else "at"
+    return f"where the region {which} item {index} {'ends' if kind % 2 else 'begins'}"
 
 
 def _found(loop: RunningLoop, ensemble: Ensemble, first: int, error: Exception) -> tuple[int, Exception]:

@@ -22,7 +22,7 @@ from penstock.kernels import compile as compiler
 from penstock.kernels import support
 from penstock.kernels.address import addressed, addresses, can_address
 from penstock.kernels.fingerprint import fingerprint
-from penstock.plan.sink import index_level, is_contiguous
+from penstock.plan.sink import INDEX, index_level, is_contiguous
 from penstock.plan.spec import Code, Keys
 
 
@@ -88,7 +88,8 @@ class RunningLoop:
         self.records = {name: (record.layout.new(), record.layout.new()) for name, record in code.records.items()}
         self.emitted = {name: signal.as_row() for name, signal in code.emitted.items()}
         self.heaps = Heaps(code)
-        self.where = np.zeros(2, np.int64)
+        self.where = np.zeros(3, np.int64)
+        """Where the loop is, for errors: the function or fault, the row, and the mark, -1 while it is at rows."""
         self.outputs = np.zeros(64, np.int64)
         """Items by the number of binary digits of how many came of each, where the loop counts them."""
         self.used, self.room, self.needed = (np.zeros(len(code.buffers), np.int64) for _ in range(3))
@@ -312,18 +313,24 @@ class RunningLoop:
 _NO_INDICES = np.empty(0, np.int64)
 
 
-def index_at(code: Code, ensemble: Ensemble, row: int) -> int:
-    """The index in the source of the item at a row of an ensemble; behind the last, of the one that would follow."""
+def index_at(code: Code, ensemble: Ensemble, row: int, mark: int = -1) -> int:
+    """The index in the source of the item at a row of an ensemble; behind the last, of the one that would follow.
+
+    At a mark, where indices lie with the parents, it is that of the parent whose region the mark is in or bounds.
+    """
     assert code.segment is not None
     level = index_level(code.segment.entry.shape)
     if level is None:
         row, indices = min(row, ensemble.stop), ensemble.window.indices()
         return int(indices[0]) + row if is_contiguous(code.segment.entry) else int(indices[row])
-    parents = ensemble.parent_rows(level)
-    if not len(parents):
-        return 0
-    (indices,) = ensemble.window.arrays(level, "#index", False)
-    return int(indices[parents[min(row, ensemble.stop - 1) - ensemble.start]])
+    (indices,) = ensemble.window.arrays(level, INDEX, False)
+    if mark >= ensemble.first_mark:
+        after = mark + int(ensemble.kinds[mark] == 2 * level)  # a region that opens here is open at its mark
+        parent = int(_parents_at(ensemble, ensemble.initial, ensemble.first_mark, after)[level])
+    else:
+        rows = ensemble.parent_rows(level)
+        parent = int(rows[min(row, ensemble.stop - 1) - ensemble.start]) if len(rows) else -1
+    return int(indices[parent]) if parent >= 0 else 0
 
 
 def _parents_at(ensemble: Ensemble, rows: np.ndarray, mark: int, after: int) -> np.ndarray:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
+from numbers import Integral
 from typing import Any
 
 from penstock.errors import GraphError
@@ -16,6 +17,7 @@ WIDTH = 1 << 16
 CONTEXTS = ("auto", "sparse", "dense", "lane")
 CREDITS = ("queued", "balance")
 POLICIES = ("downstream", "upstream", "random")
+LARGEST = 1 << 48
 
 
 def _checked_by_default() -> bool:
@@ -82,12 +84,22 @@ class Options:
         _one_of("policy", self.policy, POLICIES)
         if not isinstance(self.seed, int):
             raise GraphError(f"run: seed must be a whole number; got {self.seed!r}")
+        for name in ("compile", "fuse", "trace", "check"):
+            if not isinstance(getattr(self, name), bool):
+                raise GraphError(f"run: {name} must be True or False; got {getattr(self, name)!r}")
+        if not callable(self.clock):
+            raise GraphError(f"run: clock must be a function that gives seconds; got {self.clock!r}")
 
     def _whole(self, name: str, least: int) -> None:
         value = getattr(self, name)
-        is_whole = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and not (is_whole and least <= value < 2**62):
+        if value is None:
+            return
+        is_whole = isinstance(value, Integral) and not isinstance(value, bool)
+        if not is_whole or value < least:
             raise GraphError(f"run: {name} must be a whole number of at least {least}; got {value!r}")
+        if value >= LARGEST:
+            raise GraphError(f"run: {name} must be less than 2**48; got {value!r}")
+        object.__setattr__(self, name, int(value))
 
     @property
     def channel_width(self) -> int:

@@ -138,7 +138,7 @@ class Run:
     def scheduler(self) -> Scheduler:
         """All nodes with their channels, ready to be fired. For a run, once."""
         if self.has_begun:
-            raise GraphError("run: a run can be run once; make another")
+            raise GraphError("run: a run can be run once; prepare another")
         self.has_begun = True
         o = self.options
         feeder = Feeder(self.tree.source, self.control, o.source_items, self.planned.signals)

@@ -84,7 +84,7 @@ class Grown:
         if held is None or len(held) < length:
             try:
                 held = self.held[name] = np.empty((length, *width), dtype)
-            except MemoryError:
+            except (MemoryError, ValueError):
                 raise DataError(f"one item may give {length} outputs, which no memory holds; lower at_most=") from None
         return held
 

@@ -45,7 +45,7 @@ def store(t: pa.DataType, size: int) -> Store:
 class Scalars:
     def __init__(self, t: pa.DataType, size: int) -> None:
         self.type = t
-        self.array = np.zeros(size, types.storage(t))
+        self.array = np.empty(size, types.storage(t))
 
     def arrays(self) -> list[np.ndarray]:
         return [self.array]
@@ -56,7 +56,7 @@ class Scalars:
 
     def reserve(self, count: int) -> None:
         if count > len(self.array):
-            self.array = np.concatenate((self.array, np.zeros(max(count, 2 * len(self.array)), self.array.dtype)))
+            self.array = np.concatenate((self.array, np.empty(max(count, 2 * len(self.array)), self.array.dtype)))
 
     def move(self, start: int, stop: int) -> None:
         self.array[: stop - start] = self.array[start:stop]
@@ -93,7 +93,8 @@ class Lists:
 
     def __init__(self, t: pa.DataType, size: int) -> None:
         self.type = t
-        self.offsets = np.zeros(size + 1, np.int64)
+        self.offsets = np.empty(size + 1, np.int64)
+        self.offsets[0] = 0
         self.elements = store(pa.uint8() if types.is_text(t) else t.value_type, size)
 
     def arrays(self) -> list[np.ndarray]:
@@ -102,7 +103,7 @@ class Lists:
     def put(self, at: int, values: pa.Array) -> None:
         count = len(values)
         if at + count + 1 > len(self.offsets):
-            self.offsets = np.concatenate((self.offsets, np.zeros(max(at + count, len(self.offsets)) + 1, np.int64)))
+            self.offsets = np.concatenate((self.offsets, np.empty(max(at + count, len(self.offsets)) + 1, np.int64)))
         if count == 0:
             return
         offsets, elements = _parts(values)
@@ -142,6 +143,8 @@ class Rows:
         self.start = self.stop = 0
         # One place more, because a column of indices also holds the one that would follow.
         self.stores = {name: store(t, self.size + 1) for name, t in fields.items()}
+        if INDEX in self.stores:
+            self.array_of(INDEX)[0] = 0
         self.has_lists = any(isinstance(each, Lists) for each in self.stores.values())
 
     def __len__(self) -> int:
@@ -186,7 +189,7 @@ class Records(Rows):
 
     def __init__(self, dtype: np.dtype, capacity: int) -> None:
         super().__init__({}, capacity)
-        self.array = np.zeros(self.size + 1, dtype)
+        self.array = np.empty(self.size + 1, dtype)
 
     def _move(self) -> None:
         self.array[: self.stop - self.start] = self.array[self.start : self.stop]

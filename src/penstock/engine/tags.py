@@ -21,7 +21,7 @@ class Tags:
         self.data, self.parents, self.control, self.functions = data, parents, control, functions
         self.depth = len(parents)
         size = control.capacity + 2 * sum(rows.capacity for rows in parents)
-        self.kinds, self.places, self.references, self.sent = (np.zeros(size, np.int64) for _ in range(4))
+        self.kinds, self.places, self.references, self.sent = (np.empty(size, np.int64) for _ in range(4))
         self._opened, self._is_open, self._rows, self._wanted = (np.zeros(self.depth, np.int64) for _ in range(4))
 
     def put(self, items: int, marks: int, opened: Sequence[int]) -> int:

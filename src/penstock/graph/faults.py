@@ -19,15 +19,18 @@ def shown(value: Any, limit: int = 80) -> str:
     return text if len(text) <= 2 * limit else f"{text[: 2 * limit]}…"
 
 
-def function_error(function: Function, error: BaseException, index: int, item: Mapping[str, Any]) -> FunctionError:
-    """A function of the user's raised."""
+def function_error(
+    function: Function, error: BaseException, index: int, item: Mapping[str, Any], place: str | None = None
+) -> FunctionError:
+    """A function of the user's raised: on an item, or at a place between items."""
     fields = ", ".join(f"{name}={shown(value)}" for name, value in item.items() if not name.startswith("#"))
     reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     arguments = getattr(error, "called_with", {})
     called = ", ".join(
         f"{name}={shown(value)}" for name, value in arguments.items() if shown(value) != shown(item.get(name))
     )
-    place = f"on item {index} ({fields})" if fields else f"where the region before item {index} ends"
+    if place is None:
+        place = f"on item {index} ({fields})" if fields else f"where the region before item {index} ends"
     on = place + (f", called with {called}" if called else "")
     return FunctionError(f"{function.where} raised {reason}; {on}; at {_line(function, error)}")
 

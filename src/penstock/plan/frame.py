@@ -189,8 +189,10 @@ class FrameWriter(RoomWriter):
         body += [f"    q{depth} = p0[{depth}]" for depth in range(len(self.segment.entry.shape.regions))]
         body += [*first, "    while True:", "        stop = n", "        if m < mn:", "            stop = mk_at[m]"]
         body += [
+            "        w[2] = -1",
             *rows,
             "        w[1] = i",
+            "        w[2] = m",
             "        if m == mn:",
             "            break",
             *marks,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.needs import Names, needs
 from penstock.graph.record import Signal
@@ -11,6 +12,9 @@ from penstock.graph.tree import Tree
 from penstock.plan.fuse import CLEANING, Segment, fuse
 from penstock.plan.loop import write_loop
 from penstock.plan.spec import Code, signal_types
+
+MOST = 1 << 48
+"""More outputs of one item than this are not counted with."""
 
 
 @dataclass(frozen=True)
@@ -47,4 +51,15 @@ def plan(tree: Tree, *, is_fused: bool = True, trace: bool = False) -> Plan:
             given.add(segment.entry)
         leaves = frozenset(members & set(tree.leaves))
         codes[segment] = write_loop(tree, segment, needed, cuts, leaves, trace=trace)
+        _refuse_beyond(segment, codes[segment])
     return Plan(tree, segments, codes, signal_types(tree), needed)
+
+
+def _refuse_beyond(segment: Segment, code: Code) -> None:
+    """Refuse a loop in which one item may give more than can be counted."""
+    for buffer in code.buffers:
+        if buffer.most is not None and buffer.most >= MOST:
+            raise GraphError(
+                f"{segment.name}: one item may give {buffer.most:,} outputs, as declared; it must be less than 2**48; "
+                f"lower at_most="
+            )
