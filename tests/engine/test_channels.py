@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from tests.property.check import difference
 from tests.property.settings import CREDITS, Setting
@@ -239,6 +241,18 @@ def test_a_message_of_credit_among_tags() -> None:
     items = ps.from_items([{"v": 1}, {"v": 2}])
     counted = items.regions(start=lambda v: v > 0).map(w=lambda v: v).aggregate(n=ps.count())
     Graph((counted,)).agrees(Setting(context="dense", spare_signals=0, credit="balance", threshold="none"))
+
+
+def test_a_list_of_structs_that_leaves_piece_by_piece() -> None:
+    """Found by a random graph: room for what is collected was asked for before the place in the list was known."""
+    element = pa.struct({"f": pa.float64(), "l": pa.list_(pa.int64())})
+    lists = [[{"f": 1.0, "l": [1, 2]}, {"f": 2.0, "l": list(range(500))}], []]
+    source = ps.from_arrow(pa.table({"k": [3, 4], "q": pa.array(lists, pa.list_(element))}))
+    opened = source.enumerate("q", as_="e")
+    collected = opened.enumerate("e.l", as_="v").close().aggregate(all=ps.collect("k"))
+    computed = opened.map(m=lambda k: np.arange(k)).enumerate("m", as_="w")
+    for setting in (Setting(fuse=True), Setting(fuse=True, spare=0, spare_signals=0)):
+        Graph((collected, computed)).agrees(setting)
 
 
 # What is refused before anything runs
