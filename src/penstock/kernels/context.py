@@ -104,7 +104,10 @@ def rebuild(
             continue
         wanted[depth - 1] = tags[item]
         for level in range(depth - 1, 0, -1):
-            wanted[level - 1] = links[level][base[level] + wanted[level]]
+            if is_open[level] == 1 and wanted[level] == opened[level] - 1:
+                wanted[level - 1] = opened[level - 1] - 1  # it may have come as a mark, before there were tags
+            else:
+                wanted[level - 1] = links[level][base[level] + wanted[level]]
         while is_open[depth - 1] == 0 or opened[depth - 1] - 1 < wanted[depth - 1]:
             # The next to open is the innermost whose next region lies in the one that is open around it.
             level = depth - 1

@@ -120,14 +120,19 @@ class LoopWriter(FrameWriter):
         # Unsigned, because an index that cannot be negative is what lets the compiler use vector instructions.
         out.line(f"{lo} = unsigned({column.first(index)})")
         with out.block(f"for {j} in range({lo}, unsigned({column.first(f'after({index})')}))"):
+            self._others(lists, lo)
             self._element(node, lists, lo, site.opened(lists))
         self.hand_on(self.close, node, region, site)
+
+    def _others(self, lists: list[tuple[str, Column, str]], lo: str) -> None:
+        """Where the element lies in the lists that are opened together with the first."""
+        j = lists[0][0]
+        for other_j, other, at in lists[1:]:
+            self.out.line(f"{other_j} = unsigned({other.first(at)}) + {j} - {lo}")
 
     def _element(self, node: n.Enumerate, lists: list[tuple[str, Column, str]], lo: str, site: Site) -> None:
         """Send one element, of which `lo` is the first of its list."""
         j = lists[0][0]
-        for other_j, other, at in lists[1:]:
-            self.out.line(f"{other_j} = unsigned({other.first(at)}) + {j} - {lo}")
         names = [name for _, name in node.elements]
         own: Level = {name: Ref(c.elements, i) for name, (i, c, _) in zip(names, lists, strict=True)}
         if node.index is not None:
@@ -161,6 +166,7 @@ class LoopWriter(FrameWriter):
                 out.line(f"{room} = min({room}, {buffer.left(number)})")
             out.line(f"{stop} = {lo} + unsigned({done} - 1 + {room})")
         with out.block(f"for {j} in range({lo} + unsigned({done} - 1), {stop if is_fixed else hi})"):
+            self._others(lists, lo)
             self.grow_heaps("elements")
             if not is_fixed:
                 with out.block(f"if {self.is_short('elements')}"):
