@@ -152,7 +152,8 @@ def facts(taken: Snapshot, views: tuple[View, ...]) -> Facts:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         return _read_facts(kept.read_text())
     found = _learn(taken, views)
-    _write_once(kept, _facts_text(found))
+    if found.reason is None:  # what fails for want of memory today may compile tomorrow
+        _write_once(kept, _facts_text(found))
     return found
 
 
