@@ -12,7 +12,7 @@ from tests.property.graphs import from_seed
 
 from penstock.engine import control, heap, sinks, store, tags
 
-SEEDS, PARTS = 80, 4
+SEEDS, PARTS = 40, 2
 GARBAGE = 0x5A
 """As a byte. As an integer, it is far outside of any array."""
 
