@@ -11,8 +11,10 @@ from penstock.errors import (
 )
 from penstock.graph.aggregate import collect, count, first, last, max, mean, min, sum, variance
 from penstock.graph.function import returns
+from penstock.graph.read import read_csv, read_json, read_parquet, read_text
 from penstock.graph.record import Fold, Node, Signal, State
-from penstock.graph.stream import Stream, from_arrow, from_items, from_numpy, prepare, run
+from penstock.graph.running import prepare, run
+from penstock.graph.stream import Stream, from_arrow, from_items, from_numpy
 from penstock.graph.tree import at
 from penstock.graph.types import array
 
@@ -44,6 +46,10 @@ __all__ = [
     "mean",
     "min",
     "prepare",
+    "read_csv",
+    "read_json",
+    "read_parquet",
+    "read_text",
     "returns",
     "run",
     "sum",

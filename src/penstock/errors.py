@@ -27,12 +27,28 @@ class ControlError(PenstockError, ValueError):
     """A signal cannot be delivered: nobody handles it, or its place was never reached."""
 
 
+class SessionError(PenstockError, RuntimeError):
+    """Spark cannot be started or used: no Java, no PySpark, a cluster that does not answer."""
+
+
+class OutputError(PenstockError, OSError):
+    """A result cannot be written: the target is there already, is no folder, may not be written, or the disk is full."""
+
+
+class JobError(PenstockError, RuntimeError):
+    """Spark could not run a job, for a reason that is not ours: a lost cluster, no memory, a result too large."""
+
+
 class InternalError(PenstockError, AssertionError):
     """A fault in Penstock itself. Please report it with the message."""
 
 
 class InterpretedWarning(UserWarning):
     """A function does not compile, so it runs interpreted, item by item: right, but slow."""
+
+
+class SettingWarning(UserWarning):
+    """A setting of the Spark session in use will make graphs slow, or make them fail."""
 
 
 def quoted(names: object) -> str:

@@ -100,7 +100,7 @@ def test_each_repeat_begins_with_another_peer() -> None:
 
 def test_one_core_is_given_back() -> None:
     threads = pa.cpu_count()
-    with measure.one_core():
+    with measure.on_cores(1):
         assert pa.cpu_count() == 1
     assert pa.cpu_count() == threads
 

@@ -130,7 +130,7 @@ def test_only_needed_columns_enter() -> None:
 
 
 def test_every_backend_has_a_rule_for_every_kind_of_node() -> None:
-    kinds = set(nodes.KINDS)
+    kinds = {*nodes.KINDS, *nodes.STAGE_KINDS}
     assert set(reference._ITEM) == kinds
     assert set(needs._GIVEN) == kinds
     assert set(report._KINDS) == kinds

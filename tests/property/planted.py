@@ -10,6 +10,7 @@ from tests.property.builder import Builder, Point
 from tests.property.hooks import _node
 from tests.property.library import _function
 from tests.property.steps import Step, _keywords, enumerate_, open_field, regions, stateful_map
+from tests.property.windows import bad_time
 
 from penstock.graph import types
 
@@ -105,6 +106,7 @@ NEEDS = {
     "empty": ("li",),
     "sum": ("i", "li"),
     "lengths": ("q",),
+    "time": ("f", "i"),
     "wide": ("u",),
 }
 """The families of columns without which a fault has no place."""
@@ -119,6 +121,7 @@ FAULTS: dict[str, tuple[Step, ...]] = {
     "empty": (empty_region,),
     "sum": (overflowing_sum,),
     "lengths": (unequal_lengths,),
+    "time": (bad_time,),
     "null": (),
     "wide": (),
     "late": (handling,),

@@ -16,6 +16,7 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.aggregate import Builtin
 from penstock.graph.tree import Tree
+from penstock.graph.window import Counted, Timed
 
 EMPTIES = 200
 """How many empty lists in a row are hundreds of empty regions."""
@@ -30,6 +31,9 @@ WANTED = (
     *(f"emit {what}" for what in ("in a region", "with values", "without values", "handled after its region")),
     *(f"enumerate {what}" for what in ("list", "string", "bytes", "fixed array", "list of structs", "list of lists")),
     *(f"enumerate {what}" for what in ("computed", "collected", "with index", "without index")),
+    *(f"by key {kind}" for kind in ("sum", "count", "mean", "variance", "min", "max", "first", "last", "fold")),
+    *(f"by key {what}" for what in ("fold with begin", "keep=", "composite")),
+    *(f"end {what}" for what in ("keyed", "unkeyed", "with a key's field", "keep=", "alone pushes", "with a handler")),
     *("flat_map keep=", "flat_map of a tuple", "map of a tuple"),
     *(f"handler {what}" for what in ("function", "field", "keyed")),
     *(f"item {what}" for what in ("empty input", "single", "NaN", "infinity", "minus zero", "empty text")),
@@ -43,6 +47,8 @@ WANTED = (
     *(f"state {what}" for what in ("array", "in a region", "unkeyed", "keyed map", "keyed filter", "keyed flat_map")),
     *(f"through {hook} pushes" for hook in ("begin", "run", "end")),
     *(f"through {where}" for where in ("without a region", "in a region", "of a tuple")),
+    *(f"window {what}" for what in ("Whole", "Counted", "Timed", "by i", "by f", "by t", "without partial", "with late")),
+    *(f"window {what}" for what in ("sliding by count", "sliding by time", "with gaps of items", "with gaps of time")),
     *(f"type {t}" for t in ("uint8", "int32", "int64", "float", "double", "bool", "string", "binary", "date32[day]")),
 )
 """Every situation that must occur; `situations` may find more."""
@@ -188,13 +194,41 @@ def _of_key_by(node: n.KeyBy) -> Iterator[str]:
 def _of_stateful(node: n.Stateful) -> Iterator[str]:
     if node.state is None:
         return
+    if isinstance(node, n.KeyedAggregate):
+        yield from _of_keyed_aggregate(node)
+        return
     kind = {n.Map: "map", n.Filter: "filter", n.FlatMap: "flat_map"}[type(node)]
+    if isinstance(node, n.FlatMap) and node.end is not None:
+        yield f"end {'keyed' if node.given.key else 'unkeyed'}"
+        yield from ["end with a key's field"] if node.end.fields else []
+        yield from ["end keep="] if node.keep else []
+        yield from ["end alone pushes"] if not node.function.returns else []
+        yield from ["end with a handler"] if node.handlers else []
     yield from [f"state keyed {kind}"] if node.given.key else ["state unkeyed"]
     yield from ["state array"] if node.state.__name__ == "Window" else []
     yield from ["state in a region"] if node.given.regions else []
     for handler in node.handlers:
         yield "handler function" if handler.field is None else "handler field"
         yield from ["handler keyed"] if node.given.key else []
+
+
+def _of_keyed_aggregate(node: n.KeyedAggregate) -> Iterator[str]:
+    window = node.window
+    yield f"window {type(window).__name__}"
+    for result in node.results.values():
+        yield f"by key {result.kind}" if isinstance(result, Builtin) else "by key fold"
+        yield from ["by key fold with begin"] if not isinstance(result, Builtin) and result.begin else []
+    yield from ["by key keep="] if node.given_keep is not None else []
+    yield from ["by key composite"] if len(node.given.key_fields) > 1 else []
+    if isinstance(window, Counted):
+        yield from ["window without partial"] if not window.partial else []
+        yield from ["window sliding by count"] if window.every < window.count else []
+        yield from ["window with gaps of items"] if window.every > window.count else []
+    if isinstance(window, Timed):
+        yield f"window by {kind_of(window.type)}"
+        yield from ["window sliding by time"] if window.every < window.length else []
+        yield from ["window with gaps of time"] if window.every > window.length else []
+        yield from ["window with late"] if window.late else []
 
 
 def _of_others(node: n.GraphNode) -> Iterator[str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 import pyarrow as pa
 import pyarrow.types as pt
 from tests.property import library as lib
+from tests.property import windows
 from tests.property.builder import Builder, Point
 from tests.property.hooks import FOLDS, NODES
 from tests.property.records import EMITTABLE
@@ -249,6 +250,8 @@ def key_by(b: Builder, p: Point) -> Point | None:
     p = b.add(p, f".key_by({', '.join(map(repr, names))})")
     if b.choose.boolean(25):
         return p
+    if not p.shape.regions and b.choose.boolean(45):
+        return b.choose.weighted(windows.STEPS)(b, p) or p
     return b.choose.choice((map_state, filter_state, flat_map_state))(b, p) or p
 
 
@@ -287,5 +290,6 @@ def select(b: Builder, p: Point) -> Point | None:
 STEPS: dict[Step, int] = {
     map_: 14, filter_: 8, enumerate_: 16, aggregate: 12, map_state: 9, key_by: 8, regions: 14, emit: 8, close: 5,
     flat_map: 6, through: 8, map_tuple: 4, filter_state: 5, flat_map_state: 4, computed: 6, map_columns: 6, select: 4,
+    **windows.STEPS,
 }  # fmt: skip
 """Every step with how often it is tried."""

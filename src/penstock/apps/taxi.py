@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import penstock as ps
 from penstock.apps.taxi_data import generate, pieces, read
@@ -27,12 +28,14 @@ __all__ = [
     "generate",
     "is_claim",
     "malformed",
+    "note",
     "pairs",
     "parsed",
     "pieces",
     "read",
     "reference",
     "reference_malformed",
+    "results",
 ]
 
 OPEN, CLOSE, QUOTE, COMMA, MINUS, POINT, ZERO, NINE = b'[]",-.09'
@@ -44,6 +47,18 @@ POWERS = np.array([float(f"1e{n}") for n in range(DIGITS + 1)])
 def build(source: ps.Stream) -> ps.Stream:
     """One row a pair, `trip`, `latitude` and `longitude`, from a stream of `line`."""
     return pairs(brackets(source))
+
+
+def results(source: ps.Stream) -> tuple[ps.Stream, ...]:
+    """The pairs, and the lines with malformed ones; brackets are looked for once."""
+    found = brackets(source)
+    return pairs(found), malformed(found)
+
+
+def note(dropped: pa.Table) -> str:
+    """What `malformed` found, in words."""
+    count = sum(dropped.column("malformed").to_pylist())
+    return f"{count:,} malformed pairs in {dropped.num_rows:,} lines were dropped"
 
 
 def characters(source: ps.Stream) -> ps.Stream:

@@ -1,4 +1,4 @@
-"""How every benchmark measures: peers in turn on one core, the best of the repeats, and every answer compared.
+"""How every benchmark measures: peers in turn on the same cores, the best of the repeats, and every answer compared.
 
 A peer is a function without arguments that does the whole work and gives its answer, and with it what it saw of its
 own run, such as how full its ensembles were. Compilation is done by a first, unmeasured call of each; what it costs is
@@ -24,14 +24,20 @@ import pyarrow as pa
 from penstock.errors import DataError, InternalError
 from penstock.report import chart
 
-SCALES = ("tiny", "small", "full")
-"""`tiny` is for tests: its times mean nothing."""
+SCALES = ("tiny", "small", "full", "double")
+"""`tiny` is for tests: its times mean nothing. `double` is twice `full`, for the benchmarks that have it."""
+REPEATS = 5
 FIRST = "first-result"
 FIRST_REPEATS = 2
 
 Facts = Mapping[str, float]
 Speeds = Mapping[tuple[str, str], float]
 """The best speed of each, in items a second, by who and on which case."""
+Told = Callable[[str], object]
+
+
+def ignored(text: str) -> None:
+    """For those who want to be told nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +68,25 @@ class Peer:
     """One way to do the work of a case.
 
     `items` is how many items it takes. One too slow for all of them takes fewer, and then `right` gives their answer.
-    `must` are facts that every run must come to, exactly.
+    `must` are facts that every run must come to, exactly. `repeats` bounds how often a slow one is measured.
+
+    What is not measured: `before`, done before every run; `settle`, which makes an answer of what the work gave; and
+    `same`, which compares that answer with the right one.
     """
 
     what: str
-    work: Callable[[], pa.Table | Answer]
+    work: Callable[[], Any]
     items: int
     right: Callable[[], pa.Table] | None = None
     must: Facts = field(default_factory=dict)
+    repeats: int | None = None
+    before: Callable[[], object] | None = None
+    settle: Callable[[Any], pa.Table | Answer] | None = None
+    same: Callable[[pa.Table, pa.Table], bool] = pa.Table.equals
+
+    def settled(self, given: Any) -> Answer:
+        answer = given if self.settle is None else self.settle(given)
+        return answer if isinstance(answer, Answer) else Answer(answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +145,9 @@ class Report:
 class Benchmark:
     """A benchmark: its cases at a scale, what is compared, and what is aimed at.
 
-    `ratios` makes ratios of the best speeds. `first` names the function without arguments that gives a first result, as
-    `module:function`, where that is measured. `figures` draws a report: charts by the name of their file.
+    `ratios` makes ratios of the best speeds, and `more` further ones of the runs. `first` names the function without
+    arguments that gives a first result, as `module:function`, where that is measured. `figures` draws a report: charts
+    by the name of their file. `repeats` are those of a scale where nothing is said; `scale` is the one where none is.
     """
 
     name: str
@@ -140,19 +158,29 @@ class Benchmark:
     ratios: Callable[[Speeds], dict[str, float]]
     first: str | None = None
     figures: Callable[[Report], Mapping[str, Sequence[chart.Chart]]] | None = None
+    more: Callable[[Sequence[Run]], dict[str, float]] | None = None
+    cores: int = 1
+    scales: tuple[str, ...] = ("tiny", "small", "full")
+    scale: str = "small"
+    repeats: Mapping[str, int] = field(default_factory=dict)
 
-    def run(self, scale: str, repeats: int) -> Report:
-        """Measure all cases, one after the other, on one core."""
+    def run(self, scale: str | None = None, repeats: int | None = None, told: Told = ignored) -> Report:
+        """Measure all cases, one after the other, on the benchmark's cores. What begins is `told`, in a few words."""
+        scale = scale or self.scale
+        if scale not in self.scales:
+            raise DataError(f"bench: the scale of {self.name} must be one of {', '.join(self.scales)}; got {scale!r}")
+        repeats = repeats or self.repeats.get(scale, REPEATS)
         runs: list[Run] = []
-        with one_core():
+        with on_cores(self.cores):
             for case in self.cases(scale):
-                runs += measure(case, repeats)
+                runs += measure(case, repeats, told)
             if self.first is not None:
                 runs += first_results(self.first, min(repeats, FIRST_REPEATS))
         best = best_speeds(runs)
         speeds = {f"{what}@{case}": speed for (what, case), speed in best.items()}
         aimed = {name: speed for name, speed in speeds.items() if self.target(name) is not None}
-        return Report(self.name, scale, tuple(runs), self.ratios(best) | warm_over_cold(best), aimed)
+        more = {} if self.more is None else self.more(runs)
+        return Report(self.name, scale, tuple(runs), self.ratios(best) | warm_over_cold(best) | more, aimed)
 
     def target(self, name: str) -> float | None:
         """The least that this ratio or speed must be, if anything is aimed at."""
@@ -168,12 +196,12 @@ class Benchmark:
 
 
 @contextlib.contextmanager
-def one_core() -> Iterator[None]:
-    """Keep this process, the processes that it starts and Arrow's threads on one core."""
+def on_cores(count: int) -> Iterator[None]:
+    """Keep this process, the processes that it starts and Arrow's threads on so many cores."""
     threads = pa.cpu_count()
     cores = os.sched_getaffinity(0)
-    pa.set_cpu_count(1)
-    os.sched_setaffinity(0, {max(cores)})
+    pa.set_cpu_count(count)
+    os.sched_setaffinity(0, set(sorted(cores)[-count:]))
     try:
         yield
     finally:
@@ -181,19 +209,28 @@ def one_core() -> Iterator[None]:
         pa.set_cpu_count(threads)
 
 
-def measure(case: Case, repeats: int) -> list[Run]:
+def measure(case: Case, repeats: int, told: Told = ignored) -> list[Run]:
     """Warm every peer up, then run them in turn, so that a disturbance strikes all alike.
 
     Each repeat begins with another peer, and no answer but the right ones outlives its run: what one leaves behind in
     the caches and the heap is not always found by the same other.
     """
-    answer = case.peers[0].work()
-    right = {peer.what: answer if peer.right is None else peer.right() for peer in case.peers}
+    right: dict[str, pa.Table] = {}
     for peer in case.peers:
-        check(case, peer, peer.work(), right[peer.what])
+        told(f"{case.name}: {peer.what}, not measured yet")
+        answer = peer.settled(_work(peer)[1])
+        own = peer.right
+        right[peer.what] = own() if own is not None else right[case.peers[0].what] if right else answer.table
+        check(case, peer, answer, right[peer.what])
     gc.freeze()  # what stays alive for all runs is not searched for garbage before each
+    runs = []
     try:
-        return [_run(case, peer, right[peer.what]) for turn in range(repeats) for peer in _turned(case.peers, turn)]
+        for turn in range(repeats):
+            for peer in _turned(case.peers, turn):
+                if turn < (peer.repeats or repeats):
+                    told(f"{case.name}: {peer.what}, {turn + 1} of {peer.repeats or repeats}")
+                    runs.append(_run(case, peer, right[peer.what]))
+        return runs
     finally:
         gc.unfreeze()
 
@@ -203,12 +240,18 @@ def _turned(peers: tuple[Peer, ...], by: int) -> tuple[Peer, ...]:
 
 
 def _run(case: Case, peer: Peer, right: pa.Table) -> Run:
-    seconds, answer = timed(peer.work)
-    facts = check(case, peer, answer, right)
+    seconds, given = _work(peer)
+    facts = check(case, peer, peer.settled(given), right)
     return Run(peer.what, case.name, peer.items, seconds, facts)
 
 
-def timed(work: Callable[[], pa.Table | Answer]) -> tuple[float, pa.Table | Answer]:
+def _work(peer: Peer) -> tuple[float, Any]:
+    if peer.before is not None:
+        peer.before()
+    return timed(peer.work)
+
+
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     gc.collect()
     gc.disable()
     try:
@@ -219,13 +262,12 @@ def timed(work: Callable[[], pa.Table | Answer]) -> tuple[float, pa.Table | Answ
         gc.enable()
 
 
-def check(case: Case, peer: Peer, given: pa.Table | Answer, right: pa.Table) -> Facts:
+def check(case: Case, peer: Peer, answer: Answer, right: pa.Table) -> Facts:
     """Compare the answer, and the facts that must be so. Gives all the facts."""
-    answer = given if isinstance(given, Answer) else Answer(given)
-    if not answer.table.equals(right):
+    if not peer.same(answer.table, right):
         raise DataError(
             f"bench: at {case.name}, {peer.what} must give the same {right.num_rows} rows as {case.peers[0].what}; "
-            f"it gave others"
+            f"it gave {'others' if answer.table.num_rows == right.num_rows else answer.table.num_rows}"
         )
     for name, value in peer.must.items():
         if answer.facts[name] != value:

@@ -10,7 +10,7 @@ import click
 from penstock import __version__
 from penstock.errors import PenstockError
 
-APP_NAMES = ("region-sum", "taxi")
+APP_NAMES = ("region-sum", "taxi", "spike-detection", "fraud-detection")
 BENCH_NAMES = ("regions-local", "taxi-local", "keyed-local", "occupancy", "context")
 
 
@@ -45,39 +45,50 @@ def demo(lines: int, picture: Path | None) -> None:
 
 @commands.command()
 def apps() -> None:
-    """List the applications."""
+    """List the applications, with what can be set of each."""
     from penstock.cli.apps import show
 
     show()
 
 
 @commands.command()
-@click.argument("app", type=click.Choice(APP_NAMES))
-@click.option("--input", "path", type=click.Path(path_type=Path), help="A file or folder of data; else some is made.")
-@click.option("--size", type=click.IntRange(min=0), help="How much data to make: elements or lines.")
+@click.argument("target", metavar="APP")
+@click.option("--input", "path", metavar="PATH", help="A file or folder of data; else some is made.")
+@click.option("--size", type=click.IntRange(min=0), help="How much data to make: elements, lines and the like.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="What to make it from.")
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="A Parquet file for the result.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; `penstock apps` lists them.")
+@click.option("--output", metavar="PATH", help="A folder for the result; its name may end in the format.")
+@click.option("--format", type=click.Choice(("parquet", "csv", "json")), help="The format of the result.")
+@click.option("--overwrite", is_flag=True, help="Replace an output that is there already.")
+@click.option("--ordered", is_flag=True, help="The rows of the result in the order of the stream.")
+@click.option("--spark", metavar="URL", help="The Spark to run on, such as spark://host:7077; else an embedded one.")
+@click.option("--here", is_flag=True, help="Run in this process, without Spark.")
 @click.option("--unfused", is_flag=True, help="Run every node by itself, with a channel on every edge.")
 @click.option("--width", type=int, help="The most items that a node fires on.")
 @click.option("--context", default="auto", show_default=True, help="How regions travel: sparse, dense, lane or auto.")
 @click.option("--statistics", is_flag=True, help="Show what every node and channel did.")
-def run(
-    app: str,
-    path: Path | None,
-    size: int | None,
-    seed: int,
-    output: Path | None,
-    unfused: bool,
-    width: int | None,
-    context: str,
-    statistics: bool,
-) -> None:
-    """Run an application on given data, or on data made for it."""
-    from penstock.cli.apps import run
+def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: bool, unfused: bool, **given: Any) -> None:
+    """Run an application, or a stream of your own.
 
-    if path is not None and size is not None:
+    APP is one of those that `penstock apps` lists, on given data or on data made for it; or a stream of yours,
+    module:stream or path/to/file.py:stream, where `stream` may be a function that takes the settings and returns one.
+    """
+    from penstock.cli.run import Request, run
+
+    if given["path"] is not None and given["size"] is not None:
         raise click.UsageError("--size is for data that is made; leave it out with --input")
-    run(app, path, size, seed, output, {"fuse": not unfused, "width": width, "context": context}, statistics)
+    if here and given["spark"] is not None:
+        raise click.UsageError("--here is without Spark; leave out --spark")
+    if target not in APP_NAMES and ":" not in target:
+        names = ", ".join(APP_NAMES)
+        raise click.UsageError(f"APP must be one of {names}, or module:stream for one of your own; got {target!r}")
+    options = {"fuse": not unfused, "width": given.pop("width"), "context": given.pop("context")}
+    mode = "overwrite" if overwrite else "error"
+    run(
+        Request(
+            target, **given, mode=mode, is_ordered=ordered, is_here=here, options=options, shows_statistics=statistics
+        )
+    )
 
 
 @commands.command()

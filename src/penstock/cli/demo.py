@@ -18,7 +18,7 @@ from rich.text import Text
 import penstock as ps
 from penstock.apps import taxi
 from penstock.bench.taxi_local import by_python
-from penstock.cli.apps import malformed_text, rows
+from penstock.cli.tables import rows
 
 BAR_WIDTH = 40
 REPEATS = 5
@@ -38,7 +38,7 @@ def show(lines: int, picture: Path | None) -> None:
     _section(console, "The graph", Text(pairs.explain(), no_wrap=True, overflow="ellipsis"))
     with console.status("compiling and running"):
         seconds, (result, bad) = _timed(lambda: ps.run(pairs, dropped))
-    note = f"{result.num_rows:,} pairs in {seconds:.1f} s, with all compiling; {malformed_text(bad)}"
+    note = f"{result.num_rows:,} pairs in {seconds:.1f} s, with all compiling; {taxi.note(bad)}"
     _section(console, "The result", rows(result, result.num_rows), note)
     with console.status("comparing with plain Python"):
         speeds = _speeds({"plain Python": lambda: by_python(texts), "Penstock": pairs.collect}, size)

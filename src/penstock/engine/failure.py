@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.ensemble import Ensemble
-from penstock.engine.loop import Memory, Output, RunningLoop, index_at
+from penstock.engine.loop import Output, RunningLoop, index_at
 from penstock.errors import InternalError, PenstockError
 from penstock.graph import faults
+from penstock.graph import nodes as n
 from penstock.graph.source import to_plain
 from penstock.kernels import support
 from penstock.kernels.credit import SIGNAL
@@ -19,6 +20,8 @@ from penstock.kernels.credit import SIGNAL
 def explained(loop: RunningLoop, error: Exception, ensemble: Ensemble) -> PenstockError:
     """The error to raise instead of what a loop raised on an ensemble."""
     code, (number, row, mark) = loop.code, map(int, loop.where)
+    if mark < -1:
+        return _at_the_end(loop, error, ensemble, code.endings[-2 - mark], row)
     if mark < 0 and code.block and not isinstance(error, support.Fault) and 0 <= number < len(code.functions):
         row, error = _found(loop, ensemble, row, error)
     mark = mark if mark < ensemble.last_mark else -1
@@ -38,6 +41,25 @@ def explained(loop: RunningLoop, error: Exception, ensemble: Ensemble) -> Pensto
     if loop.is_compiled and not code.block and mark < 0 and row < ensemble.stop:
         error = _replayed(loop, ensemble, row) or error
     return faults.function_error(code.functions[number], error, index, item, place)
+
+
+def _at_the_end(loop: RunningLoop, error: Exception, ensemble: Ensemble, node: n.Stateful, slot: int) -> PenstockError:
+    """The error of a loop that was at the end of the stream, ending the key of a number."""
+    number, index, key = int(loop.where[0]), index_at(loop.code, ensemble, ensemble.stop), node.given.key
+    fields = {} if key is None else dict(zip(key.names, loop.memory.index(key).value(slot), strict=True))
+    place = faults.key_place(fields)
+    if isinstance(error, support.Fault):
+        fault = loop.code.faults[-number - 1]
+        if fault.function is not None:
+            bad = ValueError(_BAD_RESULTS[fault.kind].format(fault.what))
+            return faults.function_error(fault.function, bad, index, fields, place)
+        made: PenstockError = _FAULTS[fault.kind](fault.node, fault.what, index)
+        return made
+    if isinstance(error, PenstockError):
+        return error
+    if isinstance(error, MemoryError) or not 0 <= number < len(loop.code.functions):
+        return InternalError(f"a loop failed with {type(error).__name__}: {error}")
+    return faults.function_error(loop.code.functions[number], error, index, fields, place)
 
 
 def _place(kind: int, index: int, level: int | None) -> str:
@@ -63,8 +85,7 @@ def _replayed(loop: RunningLoop, ensemble: Ensemble, row: int) -> Exception | No
     The row runs on copies and without what came before it, so it may go another way; then there is None. What it sends
     goes nowhere.
     """
-    memory = Memory(loop.memory.keys, {node: states.copy() for node, states in loop.memory.states.items()})
-    twin = RunningLoop(loop.code, memory, loop.signals, [sink.twin() for sink in loop.channels], compile=False)
+    twin = RunningLoop(loop.code, loop.memory.copy(), loop.signals, [sink.twin() for sink in loop.channels], compile=False)
     levels = range(len(ensemble.initial))
     initial = np.array([ensemble.parent_rows(d)[row - ensemble.start] for d in levels], np.int64)
     none = np.empty(0, np.int64)
@@ -99,6 +120,8 @@ _FAULTS: dict[str, Any] = {
     "unequal_lengths": lambda node, what, index: faults.unequal_lengths(node, index),
     "empty_region": faults.empty_region,
     "sum_overflow": faults.sum_overflow,
+    "bad_time": faults.bad_time,
+    "late_item": faults.late_item,
 }
 _BAD_RESULTS = {
     "array_size": "the result must hold {} elements",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,22 +28,49 @@ class Batch:
     control: tuple[At, ...]
     is_first: bool
     is_last: bool
+    places: np.ndarray | None = None
 
 
-def batches(source: n.Source, control: Sequence[At], at_most: int) -> Iterator[Batch]:
-    """The batches of a source with their signals; one empty batch where there are no items."""
+@dataclass(frozen=True)
+class Arrival:
+    """Some items of a stream, the signals among them (each before the item at an offset), and the items' places."""
+
+    rows: pa.RecordBatch
+    signals: tuple[tuple[int, Signal], ...] = ()
+    places: np.ndarray | None = None
+
+
+def arriving(source: n.Source, arrivals: Iterable[Arrival], base: int = 0) -> Iterator[Batch]:
+    """What arrives as batches that are numbered from `base`; one empty batch where nothing does."""
     fields = source.items.fields
     nothing = pa.RecordBatch.from_arrays([pa.array([], t) for t in fields.values()], names=list(fields))
-    waiting, left, base, is_first = None, list(control), 0, True
-    for rows in source.items.batches(at_most):
+    waiting, is_first = None, True
+    for arrival in arrivals:
         if waiting is not None:
-            yield Batch(waiting, base, _taken(left, base + waiting.num_rows), is_first, is_last=False)
-            base, is_first = base + waiting.num_rows, False
-        waiting = rows
-    waiting = nothing if waiting is None else waiting
-    taken = _taken(left, base + waiting.num_rows + 1)
+            yield _numbered(waiting, base, is_first, is_last=False)
+            base, is_first = base + waiting.rows.num_rows, False
+        waiting = arrival
+    yield _numbered(waiting or Arrival(nothing, (), np.empty(0, np.int64)), base, is_first, is_last=True)
+
+
+def _numbered(arrival: Arrival, base: int, is_first: bool, *, is_last: bool) -> Batch:
+    control = tuple(At(base + offset, signal) for offset, signal in arrival.signals)
+    return Batch(arrival.rows, base, control, is_first, is_last, arrival.places)
+
+
+def batches(source: n.Source, control: Sequence[At], at_most: int, columns: Collection[str]) -> Iterator[Batch]:
+    """The batches of a source with their signals; one empty batch where there are no items."""
+    left = list(control)
+    last = None
+    for batch in arriving(source, (Arrival(rows) for rows in source.items.batches(at_most, columns))):
+        if batch.is_last:
+            last = batch
+        else:
+            yield replace(batch, control=_taken(left, batch.base + batch.rows.num_rows))
+    assert last is not None
+    taken = _taken(left, last.base + last.rows.num_rows + 1)
     # A signal whose place is never reached is an error, but only once everything before it has been read.
-    yield Batch(waiting, base, (*taken, *left), is_first, is_last=not left)
+    yield replace(last, control=(*taken, *left), is_last=not left)
 
 
 def _taken(left: list[At], before: int) -> tuple[At, ...]:
@@ -76,6 +103,8 @@ def portion_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]
     index = np.array([batch.base])
     if not is_contiguous(entry):
         index = np.arange(batch.base, batch.base + rows.num_rows + 1)
+        if batch.places is not None:
+            index = np.append(batch.places, batch.places[-1] + 1 if len(batch.places) else 0)
     reached = [given for given in batch.control if given.index <= batch.base + batch.rows.num_rows]
     places = [given.index - batch.base for given in reached]
     if dropped is not None and dropped.any():
@@ -93,9 +122,8 @@ def portion_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]
 class Feeder:
     """Hands the batches of the source to all readers, each batch when they are all through with the one before."""
 
-    def __init__(self, source: n.Source, control: Sequence[At], at_most: int, signals: Sequence[type[Signal]]) -> None:
-        self.source, self.signals = source, signals
-        self.batches = batches(source, control, at_most)
+    def __init__(self, batches: Iterator[Batch], signals: Sequence[type[Signal]]) -> None:
+        self.batches, self.signals = batches, signals
         self.batch: Batch | None = None
         self.readers: list[Reader] = []
 
@@ -216,8 +244,8 @@ def _nulls(rows: pa.RecordBatch, names: Sequence[str]) -> np.ndarray:
 def _filled(rows: pa.RecordBatch, node: n.FillNull) -> pa.RecordBatch:
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
     for name, value in node.values.items():
-        column = columns[name]
-        if null_rows(column) is None:
+        column = columns.get(name)  # a column that nobody uses need not be there
+        if column is None or null_rows(column) is None:
             continue
         if types.is_list(column.type) or types.is_array(column.type):
             plain = [fill_plain(row, value, column.type) for row in to_plain(column)]

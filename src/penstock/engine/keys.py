@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -93,6 +94,9 @@ class KeyIndex:
             TextIndex() if types.is_text(t) else IntegerIndex(0 if types.is_float(t) else _SMALL) for t in key_types
         ]
         self.pairs = [IntegerIndex(0) for _ in key_types[1:]]
+        self.types = list(key_types)
+        self.codes = np.zeros((len(key_types), 32 if self.pairs else 0), np.int64)
+        self.decoded = 0
 
     @property
     def count(self) -> int:
@@ -119,3 +123,59 @@ class KeyIndex:
         if bad.any():
             numbers = np.where(bad, np.int32(-1), numbers)
         return numbers
+
+    # The other way: from numbers to keys
+
+    def arrays(self) -> list[np.ndarray]:
+        """What a loop reads the fields of keys from.
+
+        For a key of several fields, first for each the places of its values by the number of the key. Then for each
+        the values: integers, floats, or the offsets and bytes of texts. They last until the next key is numbered.
+        """
+        found = []
+        if self.pairs:
+            self._decode()
+            found += list(self.codes)
+        for part, t in zip(self.parts, self.types, strict=True):
+            if isinstance(part, TextIndex):
+                found += [part.offsets, part.data]
+            else:
+                found.append(part.keys.view(np.float64) if types.is_float(t) else part.keys)
+        return found
+
+    def _decode(self) -> None:
+        """Find the places of the fields' values for the keys that were numbered since the last time."""
+        if self.count > self.codes.shape[1]:
+            grown = np.zeros((len(self.parts), max(self.count, 2 * self.codes.shape[1])), np.int64)
+            grown[:, : self.decoded] = self.codes[:, : self.decoded]
+            self.codes = grown
+        new = slice(self.decoded, self.count)
+        numbers = np.arange(self.decoded, self.count)
+        for at in range(len(self.pairs), 0, -1):
+            pair = self.pairs[at - 1].keys[numbers]
+            numbers, self.codes[at, new] = pair >> 32, pair & 0xFFFFFFFF
+        self.codes[0, new] = numbers
+        self.decoded = self.count
+
+    def texts(self, part: int) -> pa.Array:
+        """The values of a field of texts, at the places that `arrays` gives. Nothing is copied."""
+        held = self.parts[part]
+        assert isinstance(held, TextIndex)
+        t = pa.large_string() if types.is_string(self.types[part]) else pa.large_binary()
+        buffers = [None, pa.py_buffer(held.offsets), pa.py_buffer(held.data)]
+        return pa.Array.from_buffers(t, held.count, buffers)
+
+    def value(self, number: int) -> list[Any]:
+        """The fields of one key, as plain values."""
+        places = [number]
+        for pair in reversed(self.pairs):
+            held = int(pair.keys[places[0]])
+            places[0:1] = [held >> 32, held & 0xFFFFFFFF]
+        found: list[Any] = []
+        for at, (part, t, place) in enumerate(zip(self.parts, self.types, places, strict=True)):
+            if isinstance(part, TextIndex):
+                found.append(self.texts(at)[place].as_py())
+            else:
+                held_as = part.keys.view(np.float64) if types.is_float(t) else part.keys
+                found.append(held_as[place].item())
+        return found

@@ -13,7 +13,7 @@ from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
 from penstock.engine.keys import KeyIndex
 from penstock.engine.sinks import ChannelSink, Inputs, LogSink, ResultSink
-from penstock.engine.state import States
+from penstock.engine.state import Arrivals, HeldCells, States
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.record import Signal
@@ -23,7 +23,7 @@ from penstock.kernels import support
 from penstock.kernels.address import addressed, addresses, can_address
 from penstock.kernels.fingerprint import fingerprint
 from penstock.plan.sink import INDEX, index_level, is_contiguous
-from penstock.plan.spec import Code, Keys
+from penstock.plan.spec import Cells, Code, Keys
 
 
 @dataclass
@@ -32,6 +32,8 @@ class Memory:
 
     keys: dict[n.KeyBy, KeyIndex] = field(default_factory=dict)
     states: dict[n.Stateful, States] = field(default_factory=dict)
+    arrivals: dict[n.Stateful, Arrivals] = field(default_factory=dict)
+    cells: dict[n.Stateful, HeldCells] = field(default_factory=dict)
 
     def index(self, node: n.KeyBy) -> KeyIndex:
         if node not in self.keys:
@@ -41,6 +43,19 @@ class Memory:
     def of(self, node: n.Stateful) -> States:
         assert node.state is not None
         return self.states.setdefault(node, States(node.state))
+
+    def cells_of(self, cells: Cells) -> HeldCells:
+        if cells.node not in self.cells:
+            self.cells[cells.node] = HeldCells(cells)
+        return self.cells[cells.node]
+
+    def arrivals_at(self, node: n.Stateful) -> Arrivals:
+        return self.arrivals.setdefault(node, Arrivals())
+
+    def copy(self) -> Memory:
+        """The same records, to change them without consequence. The numbers of keys are shared."""
+        copied = ({node: held.copy() for node, held in each.items()} for each in (self.states, self.arrivals, self.cells))
+        return Memory(self.keys, *copied)  # type: ignore[arg-type]
 
 
 class Output:
@@ -107,7 +122,8 @@ class RunningLoop:
         self.to_channels = [(sink, places) for sink, places in self.open_sinks if isinstance(sink, ChannelSink)]
         self.to_results = [(sink, places[0]) for sink, places in self.open_sinks if isinstance(sink, ResultSink)]
         self.index_level = index_level(code.segment.entry.shape)
-        self.has_index = bool(channels) and self.index_level is None
+        takes_index = bool(channels) or any(sink.has_places for sink in code.sinks)
+        self.has_index = takes_index and self.index_level is None
         self.is_contiguous = is_contiguous(code.segment.entry)
         self.is_keyed = bool(code.keys) or any(node.given.key is not None for node in code.states.values())
         self.is_first = True
@@ -174,6 +190,12 @@ class RunningLoop:
         for node in self.code.states.values():
             if node.given.key is not None:
                 self.memory.of(node).reserve(self.memory.index(node.given.key).count)
+        for node in self.code.arrivals.values():
+            assert node.given.key is not None
+            self.memory.arrivals_at(node).reserve(self.memory.index(node.given.key).count)
+        for cells in self.code.cells.values():
+            assert cells.node.given.key is not None
+            self.memory.cells_of(cells).reserve(self.memory.index(cells.node.given.key).count)
         self._held = None
         return slots
 
@@ -249,9 +271,15 @@ class RunningLoop:
                 arguments += window.arrays(given.level, given.field, given.is_wide)
         arguments += [self.outputs] if code.counts_outputs else []
         arguments += slots
+        for key in code.key_values.values():
+            arguments += self.memory.index(key).arrays()
         for node in code.states.values():
             states = self.memory.of(node)
             arguments += [states.records, states.fresh]
+        for node in code.arrivals.values():
+            arguments += self.memory.arrivals_at(node).arrays()
+        for cells in code.cells.values():
+            arguments += self.memory.cells_of(cells).arrays()
         for pair in self.records.values():
             arguments += pair
         signals = window.signals
@@ -266,7 +294,7 @@ class RunningLoop:
 
     def _close_sinks(self, ensemble: Ensemble, output: Output, row: int, after: int, *, is_short: bool) -> int:
         """Take over what was written: into channels, and into results unless they can wait; how many rows."""
-        inputs, used, wrote = Inputs(self.code, ensemble, self.heaps), self.used.tolist(), 0
+        inputs, used, wrote = Inputs(self.code, ensemble, self.heaps, self.memory.index), self.used.tolist(), 0
         for sink, places in self.to_channels:
             channel = sink.channel
             items, marks = channel.sent, channel.sent_marks

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.engine.auto import FIRST, Chooser
 from penstock.engine.channel import Channel
-from penstock.engine.intake import Feeder, Reader
+from penstock.engine.intake import Batch, Feeder, Reader, batches
 from penstock.engine.loop import Memory, RunningLoop
 from penstock.engine.node import RunningNode
 from penstock.engine.options import Options
@@ -19,6 +19,7 @@ from penstock.engine.sinks import ChannelSink, fields_of
 from penstock.engine.statistics import EdgeStatistics, Firing, Statistics
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
+from penstock.graph.placing import resolved
 from penstock.graph.reference import Result
 from penstock.graph.tree import At, Delivery, Tree, check_signals
 from penstock.kernels.protocol import protocol
@@ -32,8 +33,15 @@ from penstock.plan.sink import Sink
 class Run:
     """One run of some results of a graph, with its options. It can be run once."""
 
-    def __init__(self, leaves: tuple[n.GraphNode, ...], control: Sequence[At] = (), **options: Any) -> None:
-        self.options = Options.of(options)
+    def __init__(
+        self,
+        leaves: tuple[n.GraphNode, ...],
+        control: Sequence[At] = (),
+        *,
+        batches_in: Iterator[Batch] | None = None,
+        **options: Any,
+    ) -> None:
+        self.options, self.batches_in = Options.of(options), batches_in
         self.tree = Tree(leaves)
         self.control = check_signals(self.tree, control)
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
@@ -56,6 +64,11 @@ class Run:
                 if sink.feeds is not None:
                     found[sink.feeds] = bounds(segment, sink, wanted)
         return found
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The fields of the source that are used."""
+        return self.planned.needed[self.tree.source]
 
     def _contexts(self) -> dict[n.GraphNode, str]:
         """The context that was asked for on the channels behind each node, where it was asked for one by one."""
@@ -141,7 +154,8 @@ class Run:
             raise GraphError("run: a run can be run once; prepare another")
         self.has_begun = True
         o = self.options
-        feeder = Feeder(self.tree.source, self.control, o.source_items, self.planned.signals)
+        given = self.batches_in or self._batches()
+        feeder = Feeder(given, self.planned.signals)
         memory = Memory()
         for segment in self.planned.segments:
             sinks = [self._channel(sink) for sink in self.planned.codes[segment].sinks if sink.is_cut]
@@ -150,6 +164,11 @@ class Run:
             width = o.width or (o.channel_width if segment.feeder is not None else o.source_items)
             self.nodes.append(RunningNode(segment, loop, source, width, o.clock, self.firings if o.trace else None))
         return Scheduler(self.nodes, feeder, policy(o.policy, o.seed, self.nodes), check=o.check)
+
+    def _batches(self) -> Iterator[Batch]:
+        """What the source gives, with the signals from outside at their places."""
+        source = self.tree.source
+        return batches(source, resolved(self.control, source), self.options.source_items, self.columns)
 
     def _channel(self, sink: Sink) -> ChannelSink:
         assert sink.feeds is not None

@@ -5,7 +5,7 @@ Each gives the loop its arrays, with how far they are filled and how far they ma
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,8 +17,10 @@ from penstock.engine.columns import elements_of, scalars_to_arrow
 from penstock.engine.control import Control
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.heap import Heaps
+from penstock.engine.keys import KeyIndex
 from penstock.engine.store import Rows
 from penstock.errors import DataError, InternalError
+from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.record import Signal
 from penstock.graph.tree import Delivery
@@ -33,8 +35,8 @@ ROOM = 1 << 20
 class Inputs:
     """The columns of an ensemble, and of the heaps of its loop, that indices written by the loop point into."""
 
-    def __init__(self, code: Code, ensemble: Ensemble, heaps: Heaps) -> None:
-        self.code, self.ensemble, self.heaps = code, ensemble, heaps
+    def __init__(self, code: Code, ensemble: Ensemble, heaps: Heaps, keys: Callable[[n.KeyBy], KeyIndex]) -> None:
+        self.code, self.ensemble, self.heaps, self.keys = code, ensemble, heaps, keys
         self.made: dict[str, pa.Array] = {}
 
     def of(self, column: Column) -> pa.Array:
@@ -45,6 +47,9 @@ class Inputs:
                 self.made[name] = self.ensemble.window.column(given.level, given.field)
             elif name in self.heaps.held:
                 self.made[name] = self.heaps.held[name].column()
+            elif name.split("_")[0] in self.code.key_values:
+                key, part = name.split("_")
+                self.made[name] = self.keys(self.code.key_values[key]).texts(int(part))
             else:
                 self.made[name] = elements_of(self.of(Column(name[:-2], pa.null(), column.is_heap)))
         return self.made[name]

@@ -1,10 +1,13 @@
-"""The records of stateful nodes: one a key, in one array."""
+"""What stateful nodes remember by key, in arrays: records, the order of keys, the cells of aggregates."""
 
 from __future__ import annotations
+
+from copy import deepcopy
 
 import numpy as np
 
 from penstock.graph.record import Record
+from penstock.plan.spec import Cells
 
 
 class States:
@@ -29,3 +32,58 @@ class States:
             grown[: len(self.records)] = self.records
             grown[len(self.records) :] = self.fresh[0]
             self.records = grown
+
+
+class Arrivals:
+    """The keys of a node that ends its keys, in the order of their first items.
+
+    Invariant: `order[:count[0]]` are the numbers of the keys for which `seen` is true. `index` is, where items have
+    places, that of the first item of each key.
+    """
+
+    def __init__(self) -> None:
+        self.seen, self.order, self.index = np.zeros(1, bool), np.zeros(1, np.int64), np.zeros(1, np.int64)
+        self.count = np.zeros(1, np.int64)
+
+    def copy(self) -> Arrivals:
+        return deepcopy(self)
+
+    def reserve(self, count: int) -> None:
+        """Have room for at least `count` keys."""
+        if count > len(self.seen):
+            more = max(count, 2 * len(self.seen)) - len(self.seen)
+            self.seen = np.concatenate((self.seen, np.zeros(more, bool)))
+            self.order = np.concatenate((self.order, np.zeros(more, np.int64)))
+            self.index = np.concatenate((self.index, np.zeros(more, np.int64)))
+
+    def arrays(self) -> list[np.ndarray]:
+        return [self.seen, self.order, self.count, self.index]
+
+
+class HeldCells:
+    """The cells of an aggregate by key: those of key k begin at k times the width. A cell with n = 0 is not in use."""
+
+    def __init__(self, cells: Cells) -> None:
+        self.width, self.keys = cells.width, 1
+        self.dtype = np.dtype(list(cells.fields.items()))
+        self.records = np.zeros(cells.width, self.dtype)
+        self.fresh = [record.layout.new() for record in cells.folds.values()]
+        self.folds = [np.zeros(cells.width, fresh.dtype) for fresh in self.fresh]
+
+    def copy(self) -> HeldCells:
+        return deepcopy(self)
+
+    def reserve(self, count: int) -> None:
+        """Have cells for at least `count` keys."""
+        if count > self.keys:
+            more = max(count, 2 * self.keys) - self.keys
+            self.records, *self.folds = (
+                np.concatenate((held, np.zeros(more * self.width, held.dtype))) for held in (self.records, *self.folds)
+            )
+            self.keys += more
+
+    def arrays(self) -> list[np.ndarray]:
+        found = [self.records]
+        for held, fresh in zip(self.folds, self.fresh, strict=True):
+            found += [held, fresh]
+        return found

@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.errors import DataError, FunctionError
 from penstock.graph.function import Function
-from penstock.graph.nodes import Aggregate, Enumerate, GraphNode, KeyBy
+from penstock.graph.nodes import Aggregate, Enumerate, GraphNode, KeyBy, KeyedAggregate
 
 
 def shown(value: Any, limit: int = 80) -> str:
@@ -64,14 +64,36 @@ def unequal_lengths(node: Enumerate, index: int) -> DataError:
     return DataError(f"{node.label}: the lists {fields} must have the same length; they differ in item {index}")
 
 
-def empty_region(node: Aggregate, what: str, index: int) -> DataError:
+def empty_region(node: Aggregate | KeyedAggregate, what: str, index: int) -> DataError:
     return DataError(
         f"{node.label}: {what} needs an item, and the region that ends at item {index} has none; give a default="
     )
 
 
-def sum_overflow(node: Aggregate, what: str, index: int) -> DataError:
+def sum_overflow(node: Aggregate | KeyedAggregate, what: str, index: int) -> DataError:
+    which = "a window" if isinstance(node, KeyedAggregate) else "the region"
     return DataError(
-        f"{node.label}: {what} must fit 64 bits; it does not in the region that ends at item {index}; convert the "
+        f"{node.label}: {what} must fit 64 bits; it does not in {which} that ends at item {index}; convert the "
         f"field to float before"
     )
+
+
+def bad_time(node: KeyedAggregate, what: str, index: int) -> DataError:
+    """`what` is the time field."""
+    return DataError(
+        f"{node.label}: a time must be a number, and so near to 0 that its windows have bounds; {what!r} is not in "
+        f"item {index}; filter such items before"
+    )
+
+
+def late_item(node: KeyedAggregate, what: str, index: int) -> DataError:
+    return DataError(
+        f"{node.label}: an item must come before its windows have closed; by {what!r}, item {index} is late; raise "
+        f"late=, or leave such items out with late_items='drop'"
+    )
+
+
+def key_place(key: Mapping[str, Any]) -> str:
+    """Where a function was called that ends a key."""
+    fields = ", ".join(f"{name}={shown(value)}" for name, value in key.items())
+    return f"at the end of the stream, for the key {fields}" if fields else "at the end of the stream"

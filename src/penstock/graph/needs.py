@@ -8,6 +8,7 @@ from typing import Any
 from penstock.graph import nodes as n
 from penstock.graph.aggregate import Builtin
 from penstock.graph.tree import Tree
+from penstock.graph.window import Timed
 
 Names = frozenset[str]
 
@@ -40,7 +41,7 @@ def needed_after(tree: Tree, node: n.GraphNode, found: dict[n.GraphNode, Names])
 
 
 def _functions(node: n.GraphNode) -> Names:
-    return frozenset(name for function in node.functions for name in function.fields)
+    return frozenset(name for function in node.functions if function not in node.ending for name in function.fields)
 
 
 def _same(node: Any, after: Names) -> Names:
@@ -66,7 +67,14 @@ def _enumerate(node: n.Enumerate, after: Names) -> Names:
 
 
 def _pushing(node: Any, after: Names) -> Names:
-    return after - set(node.to if isinstance(node.to, tuple) else (node.to,))
+    after -= set(node.to if isinstance(node.to, tuple) else (node.to,))
+    return after - set(node.keep) if node.has_end else after  # with an end, what is kept comes from the key
+
+
+def _keyed_aggregate(node: n.KeyedAggregate, after: Names) -> Names:
+    taken = {r.field for r in node.results.values() if isinstance(r, Builtin) and r.field is not None}
+    time = {node.window.field} if isinstance(node.window, Timed) else set()
+    return frozenset(name for name in after if name.startswith("#")) | taken | time
 
 
 _GIVEN: dict[type[n.GraphNode], Callable[[Any, Names], Names]] = {
@@ -81,8 +89,11 @@ _GIVEN: dict[type[n.GraphNode], Callable[[Any, Names], Names]] = {
     n.Regions: _regions,
     n.Aggregate: _aggregate,
     n.Close: _same,
+    n.KeyedAggregate: _keyed_aggregate,
     n.KeyBy: lambda node, after: after | set(node.names),
     n.Emit: _same,
     n.MapColumns: lambda node, after: (after - set(node.to)) | set(node.names),
     n.Select: _select,
+    n.Received: _same,
+    n.Send: lambda node, after: after - {n.PLACE},
 }

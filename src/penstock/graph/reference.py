@@ -22,14 +22,26 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
 from penstock.graph.columns import call_on_columns
-from penstock.graph.faults import empty_region, function_error, nan_key, sum_overflow, too_many, unequal_lengths
+from penstock.graph.faults import (
+    bad_time,
+    empty_region,
+    function_error,
+    key_place,
+    late_item,
+    nan_key,
+    sum_overflow,
+    too_many,
+    unequal_lengths,
+)
 from penstock.graph.function import Function
 from penstock.graph.needs import needs
+from penstock.graph.placing import resolved
 from penstock.graph.record import Record, Signal
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
 from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
 from penstock.graph.types import INT64_MAX, INT64_MIN
 from penstock.graph.values import accept
+from penstock.graph.window import Counted, Timed, Whole
 
 Own = dict[str, Any]
 Parents = tuple[Own, ...]
@@ -47,7 +59,7 @@ class Result:
 def run(leaves: Sequence[n.GraphNode], control: Sequence[At] = ()) -> Result:
     """The results of the leaves, as one thread produces them by reading the source from first to last."""
     tree = Tree(tuple(leaves))
-    interpreter = Interpreter(tree, check_signals(tree, control))
+    interpreter = Interpreter(tree, resolved(check_signals(tree, control), tree.source))
     interpreter.run()
     tables = [_table(leaf, interpreter.collected[leaf]) for leaf in leaves]
     return Result(tuple(tables), tuple(interpreter.deliveries))
@@ -135,6 +147,12 @@ class Interpreter:
             self._hook(node, node.end, {}, parents)
         if isinstance(node, n.Regions) and _innermost(node) is region:
             self._close_found(node, parents)
+        if isinstance(node, n.FlatMap) and node.end is not None and region is None:
+            self._end_flat_map(node, node.end)
+        if isinstance(node, n.KeyedAggregate) and node.has_end and region is None:
+            for windows in self.memory.pop(node, {}).values():
+                for number in sorted(windows.open):
+                    self.send(node, windows.close(number), parents)
         for child in self.tree.children[node]:
             self.close(child, region, parents)
 
@@ -177,9 +195,23 @@ class Interpreter:
             self.send(node, own, parents)
 
     def _flat_map(self, node: n.FlatMap, own: Own, parents: Parents) -> None:
-        kept = {name: own[name] for name in (*node.keep, KEY) if name in own}
+        given = own | _key_fields(node, own.get(KEY)) if node.has_end else own
+        kept = {name: given[name] for name in (*node.keep, KEY) if name in given}
         scope = self._scope(node, own, parents)
-        self._push(node, node.function, scope, kept, parents)
+        if node.function.returns:
+            self._push(node, node.function, scope, kept, parents)
+        else:
+            self.call(node.function, scope)
+
+    def _end_flat_map(self, node: n.FlatMap, end: Function) -> None:
+        """The end of the stream: for every key that had an item, in the order of their first ones."""
+        states = self._states(node)
+        if node.given.key is None:
+            states.of(None)
+        for key, state in states.by_key.items():
+            fields = _key_fields(node, key)
+            kept = {name: fields[name] for name in node.keep} | ({} if key is None else {KEY: key})
+            self._push(node, end, fields | {"state": state}, kept, (), place=key_place(fields))
 
     def _through(self, node: n.Through, own: Own, parents: Parents) -> None:
         self._hook(node, node.run, own, parents)
@@ -222,6 +254,16 @@ class Interpreter:
 
     def _aggregate(self, node: n.Aggregate, own: Own, parents: Parents) -> None:
         self.memory[node].add(own, parents)
+
+    def _keyed_aggregate(self, node: n.KeyedAggregate, own: Own, parents: Parents) -> None:
+        by_key = self.memory.setdefault(node, {})
+        if own[KEY] not in by_key:
+            by_key[own[KEY]] = _Windows(self, node, own[KEY])
+        windows = by_key[own[KEY]]
+        for number in windows.closed_by(own):
+            self.send(node, windows.close(number), parents)
+        for number in windows.add(own):
+            self.send(node, windows.close(number), parents)
 
     def _close(self, node: n.Close, own: Own, parents: Parents) -> None:
         parent = parents[-1]
@@ -291,9 +333,17 @@ class Interpreter:
         else:
             self.call(hook, scope)
 
-    def _push(self, node: Any, function: Function, scope: Mapping[str, Any], kept: Own, parents: Parents) -> None:
+    def _push(
+        self,
+        node: Any,
+        function: Function,
+        scope: Mapping[str, Any],
+        kept: Own,
+        parents: Parents,
+        place: str | None = None,
+    ) -> None:
         names = node.to if isinstance(node.to, tuple) else (node.to,)
-        pushes = self.call_generator(function, scope, node.at_most + 1)
+        pushes = self.call_generator(function, scope, node.at_most + 1, place)
         if len(pushes) > node.at_most:
             raise too_many(node, self.index)
         for results in pushes:
@@ -307,12 +357,14 @@ class Interpreter:
         except Exception as error:
             raise function_error(function, error, self.index, scope) from error
 
-    def call_generator(self, function: Function, scope: Mapping[str, Any], at_most: int) -> list[tuple[Any, ...]]:
+    def call_generator(
+        self, function: Function, scope: Mapping[str, Any], at_most: int, place: str | None = None
+    ) -> list[tuple[Any, ...]]:
         arguments = function.arguments(scope)
         try:
             return [function.results(returned) for returned in islice(function.call(*arguments), at_most)]
         except Exception as error:
-            raise function_error(function, error, self.index, scope) from error
+            raise function_error(function, error, self.index, scope, place) from error
 
 
 class _States:
@@ -331,10 +383,64 @@ class _States:
         return [self.fresh, *self.by_key.values()]
 
 
+class _Windows:
+    """The windows of one key that have an item and have not closed, by their numbers."""
+
+    def __init__(self, interpreter: Interpreter, node: n.KeyedAggregate, key: tuple[Any, ...]) -> None:
+        self.interpreter, self.node, self.rule = interpreter, node, node.window
+        self.key = _key_fields(node, key) | {KEY: key}
+        self.open: dict[int, _Accumulators] = {}
+        self.items = 0
+        self.newest: Any = None
+
+    def closed_by(self, own: Own) -> list[int]:
+        """The windows that close because of the time of an item, which is in none of them."""
+        if not isinstance(self.rule, Timed):
+            return []
+        time = own[self.rule.field]
+        if not self.rule.least_time <= time <= self.rule.greatest_time:
+            raise bad_time(self.node, self.rule.field, self.interpreter.index)
+        self.newest = time if self.newest is None else max(self.newest, time)
+        return [number for number in sorted(self.open) if self._is_closed(number)]
+
+    def _is_closed(self, number: int) -> bool:
+        assert isinstance(self.rule, Timed)
+        return bool(self.rule.end(number) + self.rule.late <= self.newest)
+
+    def add(self, own: Own) -> list[int]:
+        """Put an item into its windows; those that close with it."""
+        place, self.items = self.items, self.items + 1
+        numbers = [0] if isinstance(self.rule, Whole) else []
+        if isinstance(self.rule, Counted):
+            numbers = self.rule.windows_of(place)
+        elif isinstance(self.rule, Timed):
+            mine = self.rule.windows_of(own[self.rule.field])
+            numbers = [number for number in mine if not self._is_closed(number)]
+            if mine and not numbers and self.rule.late_items == "error":
+                raise late_item(self.node, self.rule.field, self.interpreter.index)
+        for number in numbers:
+            if number not in self.open:
+                self.open[number] = _Accumulators(self.interpreter, self.node, (self.key,))
+            self.open[number].add(own, ())
+        full = self.rule.count if isinstance(self.rule, Counted) else None
+        return [number for number in numbers if self.open[number].items == full]
+
+    def close(self, number: int) -> Own:
+        window, start, end = self.open.pop(number), 0, 0
+        if isinstance(self.rule, Counted):
+            start = number * self.rule.every
+            end = start + window.items
+        elif isinstance(self.rule, Timed):
+            start, end = self.rule.start(number), self.rule.end(number)
+        bounds = zip(self.rule.bounds, (start, end), strict=False)
+        return window.finish((self.key | {name: value for name, value in bounds if name},))
+
+
 class _Accumulators:
     """One region of an aggregate: every value seen, and the records of the user's folds."""
 
-    def __init__(self, interpreter: Interpreter, node: n.Aggregate, parents: Parents) -> None:
+    def __init__(self, interpreter: Interpreter, node: n.Aggregate | n.KeyedAggregate, parents: Parents) -> None:
+        self.items = 0
         self.interpreter, self.node = interpreter, node
         self.seen: dict[str, list[Any]] = {name: [] for name in node.results}
         self.folds = {name: fold.record() for name, fold in node.results.items() if isinstance(fold, n.Folding)}
@@ -344,6 +450,7 @@ class _Accumulators:
                 interpreter.call(begin, _merged({}, parents) | {"self": record})
 
     def add(self, own: Own, parents: Parents) -> None:
+        self.items += 1
         scope = _merged(own, parents)
         for name, result in self.node.results.items():
             if isinstance(result, Builtin):
@@ -419,6 +526,12 @@ def _merged(own: Own, parents: Parents) -> Own:
     return merged | own
 
 
+def _key_fields(node: n.Step, key: tuple[Any, ...] | None) -> Own:
+    """The fields of a key with their values. 0.0 and -0.0 are one key, which is 0.0."""
+    values = [value + 0.0 if isinstance(value, float) else value for value in key or ()]
+    return dict(zip(node.given.key_fields, values, strict=True))
+
+
 def _innermost(node: n.Step) -> n.Region | None:
     return node.given.regions[-1] if node.given.regions else None
 
@@ -450,10 +563,13 @@ _ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
     n.Regions: Interpreter._regions,
     n.Aggregate: Interpreter._aggregate,
     n.Close: Interpreter._close,
+    n.KeyedAggregate: Interpreter._keyed_aggregate,
     n.KeyBy: Interpreter._key_by,
     n.Emit: Interpreter._emit,
     n.MapColumns: Interpreter._map_columns,
     n.Select: Interpreter._select,
+    n.Received: Interpreter._pass,
+    n.Send: Interpreter._pass,
 }
 
 

@@ -1,36 +1,55 @@
-"""Items that are already in memory: Arrow tables, lists of dicts, NumPy arrays. And what happens to their nulls."""
+"""Items: what they are for every source, those that are already in memory, and what happens to their nulls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from penstock.errors import DataError, GraphError
 from penstock.graph import types
+from penstock.graph.flat import empty
+from penstock.graph.memory import fragments, slices
+from penstock.graph.split import Bound as Bound
+from penstock.graph.split import Split as Split
+
+UNCUT = 1 << 62
+"""A size of splits that no source has."""
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
     """A sequence of items that can be read any number of times, as batches of flat columns.
 
-    Invariant: `fields` are the flattened names and types of every batch that `read` gives.
+    Invariant: `fields` are the flattened names and types of every batch that a split gives when all are asked for.
     """
 
     fields: Mapping[str, pa.DataType]
-    read: Callable[[], Iterator[pa.RecordBatch]]
+    plan: Callable[[int, Sequence[Bound], Collection[str] | None], Sequence[Split]]
+    is_here: bool = False
+    """Whether they are in the memory of this process, so that it is the place to run."""
 
-    def batches(self, at_most: int) -> Iterator[pa.RecordBatch]:
-        """The items in batches of at most so many."""
-        for batch in self.read():
-            flat = flatten(batch)
-            for start in range(0, flat.num_rows, at_most):
-                yield flat.slice(start, at_most)
+    def splits(
+        self, about_bytes: int, bounds: Sequence[Bound] = (), columns: Collection[str] | None = None
+    ) -> Sequence[Split]:
+        """All items in their total order, in splits of about so many bytes: small files together, large ones cut.
+
+        With `bounds`, items may be left out of which none lies within them all: whole groups of rows, where a file
+        tells so. They must be free of nulls, and of integers beyond 64 bits, in `columns`, all of those that will be
+        read (None: all), so that nothing which a reader would refuse goes unseen. Then all splits know their `rows`,
+        `skipped_before` says how many were left out before each, and a last split without rows says how many were
+        left out at the end.
+        """
+        return self.plan(about_bytes, bounds, columns)
+
+    def batches(self, at_most: int, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The items in batches of at most so many: those columns only (None: all), but at least one."""
+        for split in self.splits(UNCUT):
+            yield from split.read(columns, at_most)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The items one by one, as plain values, with None for a null."""
@@ -40,25 +59,25 @@ class Items:
                 yield dict(zip(batch.schema.names, row, strict=True))
 
 
-def from_batches(name: str, schema: pa.Schema, read: Callable[[], Iterator[pa.RecordBatch]]) -> Items:
-    empty = flatten(pa.RecordBatch.from_arrays([pa.array([], t) for t in schema.types], schema=schema))
-    fields: dict[str, pa.DataType] = {}
+def fields_of(name: str, schema: pa.Schema, advice: str = "cast it before") -> dict[str, pa.DataType]:
+    """The flattened fields of a schema, all of types that a field may have."""
     for field in schema:
         if field.name.startswith("#") or not field.name:
             raise GraphError(f"{name}: a field's name may not be empty nor begin with '#'; got {field.name!r}")
         if pt.is_struct(field.type) and field.type.num_fields == 0:
             raise GraphError(f"{name}: a struct must have fields; {field.name!r} has none; leave it out")
-    for field in empty.schema:
+    fields: dict[str, pa.DataType] = {}
+    for field in empty(schema).schema:
         if field.name in fields:
             raise GraphError(f"{name}: fields must have different names; got {field.name!r} twice")
         if not types.is_supported(field.type):
             raise GraphError(
-                f"{name}: a field must be one of {types.SUPPORTED}; {field.name!r} is {field.type}; cast it before"
+                f"{name}: a field must be one of {types.SUPPORTED}; {field.name!r} is {field.type}; {advice}"
             )
         fields[field.name] = field.type
     if not fields:
         raise GraphError(f"{name}: an item must have at least one field; got none")
-    return Items(fields, read)
+    return fields
 
 
 def from_table(name: str, data: Any) -> Items:
@@ -69,9 +88,10 @@ def from_table(name: str, data: Any) -> Items:
         raise GraphError(f"{name}: a RecordBatchReader can be read only once; give a table, or a dataset")
     if not hasattr(data, "to_batches") or not isinstance(getattr(data, "schema", None), pa.Schema):
         raise GraphError(f"{name}: must be an Arrow table, record batch or dataset; got {type(data).__name__}")
-    # A dataset reads ahead by itself; a little is enough, and more is only memory.
-    ahead = {"batch_readahead": 2, "fragment_readahead": 1} if hasattr(data, "get_fragments") else {}
-    return from_batches(name, data.schema, lambda: iter(data.to_batches(**ahead)))
+    fields = fields_of(name, data.schema)
+    if isinstance(data, pa.Table):
+        return Items(fields, lambda about_bytes, bounds, columns: slices(name, data, about_bytes), is_here=True)
+    return Items(fields, lambda about_bytes, bounds, columns: fragments(name, data, about_bytes), is_here=True)
 
 
 def table_of_dicts(name: str, items: Sequence[Mapping[str, Any]], schema: Any) -> pa.Table:
@@ -144,44 +164,6 @@ def _array(name: str, key: str, values: np.ndarray) -> pa.Array:
     if values.ndim != 1:
         raise GraphError(f"{name}: {key!r} must have one dimension, or two; got the shape {values.shape}")
     return _column(name, key, values, None)
-
-
-# Flat columns
-
-
-def flatten(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Structs as dotted names, a list of structs as a list for each of their fields, encoded columns decoded."""
-    names: list[str] = []
-    columns: list[pa.Array] = []
-    for field, column in zip(batch.schema, batch.columns, strict=True):
-        for suffix, flat in _flat(column):
-            names.append(field.name + suffix)
-            columns.append(flat)
-    return pa.RecordBatch.from_arrays(columns, names=names)
-
-
-def _flat(column: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    t = column.type
-    if pt.is_dictionary(t):
-        yield from _flat(column.dictionary_decode())
-    elif pt.is_string_view(t) or pt.is_binary_view(t):
-        yield "", column.cast(pa.large_string() if pt.is_string_view(t) else pa.large_binary())
-    elif pt.is_struct(t):
-        for at, inner in enumerate(column.flatten()):
-            for suffix, flat in _flat(inner):
-                yield f".{t.field(at).name}{suffix}", flat
-    elif types.is_list(t) and _is_nested(t.value_type):
-        kind = pa.ListArray if pt.is_list(t) else pa.LargeListArray
-        start, stop = (column.offsets[0].as_py(), column.offsets[-1].as_py()) if len(column.offsets) else (0, 0)
-        offsets = pc.subtract(column.offsets, column.offsets[0])
-        for suffix, flat in _flat(column.values.slice(start, stop - start)):
-            yield suffix, kind.from_arrays(offsets, flat, mask=column.is_null() if column.null_count else None)
-    else:
-        yield "", column
-
-
-def _is_nested(t: pa.DataType) -> bool:
-    return bool(pt.is_struct(t) or pt.is_dictionary(t))
 
 
 # Plain values

@@ -6,25 +6,23 @@ Every method makes one node and gives a new stream; the node checks itself. Noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.errors import GraphError
 from penstock.graph import nodes
 from penstock.graph.record import Node, Signal, State
+from penstock.graph.running import Running
 from penstock.graph.source import from_table, table_of_arrays, table_of_dicts
-from penstock.graph.tree import At
-
-if TYPE_CHECKING:
-    from penstock.engine.run import Run
-    from penstock.report.graph import GraphPicture
+from penstock.graph.window import Timed, Whole, Window, counted
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Stream:
+class Stream(Running):
     """A point of a graph, from which more can be built and which can be run."""
 
     node: nodes.GraphNode
@@ -70,11 +68,16 @@ class Stream:
         at_most: int,
         keep: str | Sequence[str] = (),
         state: type[State] | None = None,
+        end: Callable[..., Any] | None = None,
     ) -> Stream:
         """Give 0 to `at_most` new items for each: the function is a generator, and every `yield` is a push.
 
         A new item has the fields `to`, and of the old one those named by `keep`. One output more than declared is an
         error.
+
+        `end=` is a generator of `state`, and of the key's fields, that is called when the stream ends: for every key
+        that had an item here, in the order of their first items; without a key, once. It too pushes at most `at_most`.
+        Then the function may be one that only changes the state, and `keep` names fields of the key.
 
         >>> import penstock as ps
         >>> def halves(v):
@@ -83,8 +86,17 @@ class Stream:
         ...         v //= 2
         >>> ps.from_items([{"v": 5}, {"v": 0}, {"v": 2}]).flat_map(halves, to="h", at_most=64).collect().to_pydict()
         {'h': [5, 2, 1, 2, 1]}
+        >>> class Peak(ps.State):
+        ...     high: float
+        >>> def rise(v, state):
+        ...     state.high = max(state.high, v)
+        >>> def highest(state):
+        ...     yield state.high
+        >>> items = ps.from_items([{"k": "a", "v": 1.0}, {"k": "b", "v": 5.0}, {"k": "a", "v": 2.0}]).key_by("k")
+        >>> items.flat_map(rise, to="high", at_most=1, keep="k", state=Peak, end=highest).collect().to_pydict()
+        {'k': ['a', 'b'], 'high': [2.0, 5.0]}
         """
-        return Stream(nodes.FlatMap(self.node, state, (), function, to, at_most, _names(keep)))
+        return Stream(nodes.FlatMap(self.node, state, (), function, to, at_most, _names(keep), end))
 
     def map_columns(self, function: Callable[..., Any], *, to: Mapping[str, Any]) -> Stream:
         """Set fields by a function over whole Arrow columns, for what is best said that way.
@@ -180,8 +192,18 @@ class Stream:
         >>> blobs = ps.from_items([{"id": 1, "values": [1.0, 2.0]}, {"id": 2, "values": []}])
         >>> blobs.enumerate("values", as_="v").aggregate(total=ps.sum("v"), n=ps.count()).collect().to_pydict()
         {'id': [1, 2], 'total': [3.0, 0.0], 'n': [2, 0]}
+
+        Behind `key_by`, where no region is open, it gives one item for each key when the stream ends: the key's fields
+        and the aggregates, in the order of the keys' first items.
+
+        >>> items = ps.from_items([{"k": "a", "v": 1}, {"k": "b", "v": 5}, {"k": "a", "v": 2}])
+        >>> items.key_by("k").aggregate(total=ps.sum("v")).collect().to_pydict()
+        {'k': ['a', 'b'], 'total': [3, 5]}
         """
-        return Stream(nodes.Aggregate(self.node, results, None if keep is None else _names(keep)))
+        kept, shape = None if keep is None else _names(keep), self.node.shape
+        if shape.key is not None and not shape.regions:
+            return Stream(nodes.keyed_aggregate(self.node, results, Whole(), kept))
+        return Stream(nodes.Aggregate(self.node, results, kept))
 
     def close(self, *keep: str) -> Stream:
         """Strip the innermost region: its items stay, with the parent's fields that are named here.
@@ -230,6 +252,45 @@ class Stream:
         """
         return Stream(nodes.KeyBy(self.node, names))
 
+    def window(
+        self,
+        time: str | None = None,
+        *,
+        length: int | float | timedelta | None = None,
+        count: int | None = None,
+        every: int | float | timedelta | None = None,
+        late: int | float | timedelta = 0,
+        late_items: str = "drop",
+        partial: bool = True,
+        start: str | None = "start",
+        end: str | None = "end",
+    ) -> Windows:
+        """Windows by key, to be followed by `aggregate`: of `count` items, or of a `length` of time.
+
+        A window begins with every `every` items, or at every multiple of `every`; without it, where the one before
+        ends. Windows of a key close by its own items: with the last of `count`, or with the first whose time is at or
+        behind the end and `late`. An item of which all windows have closed is left out, or an error with
+        `late_items="error"`. What is open when the stream ends closes then; `partial=False` leaves out those that
+        have less than `count` items. `start` and `end` name the fields of the bounds; None leaves them out.
+
+        >>> import penstock as ps
+        >>> items = ps.from_items([{"k": "a", "t": t, "v": t * t} for t in (1, 2, 5, 11)]).key_by("k")
+        >>> items.window(count=3).aggregate(v=ps.sum("v")).collect().to_pylist()
+        [{'k': 'a', 'start': 0, 'end': 3, 'v': 30}, {'k': 'a', 'start': 3, 'end': 4, 'v': 121}]
+        >>> items.window("t", length=10, start="since", end=None).aggregate(n=ps.count()).collect().to_pylist()
+        [{'k': 'a', 'since': 0, 'n': 3}, {'k': 'a', 'since': 10, 'n': 1}]
+        """
+        bounds = (start or "", end or "")
+        if (time is None) == (count is None) or (time is None) != (length is None):
+            raise GraphError("window: give count=, or the field of the time and length=, and not both")
+        if time is None:
+            if late or late_items != "drop":
+                raise GraphError("window: late= and late_items= belong to windows of time; got count=")
+            return Windows(self.node, counted(count, every, partial, bounds))
+        if partial is not True:
+            raise GraphError("window: partial= belongs to windows of count= items; got a time")
+        return Windows(self.node, Timed(time, length, every, late, late_items, bounds))
+
     def emit(self, signal: type[Signal], *, when: Callable[..., Any], **values: Any) -> Stream:
         """Place a signal after each item for which `when` is true, its fields computed by functions of the item.
 
@@ -269,75 +330,6 @@ class Stream:
             raise GraphError(f"{self.node.label}: on: must come right after a map, filter or flat_map with state=")
         return Stream(self.node.on(signal, function, assigned))
 
-    # Running and showing
-
-    def collect(self, *, control: Sequence[At] = (), **options: Any) -> pa.Table:
-        """Run the graph and gather the result as an Arrow table.
-
-        `control` holds signals placed from outside. The other options say how to run and never change the result:
-        `compile=False` interprets everything, so that a debugger can step into the functions; `batch_items` bounds how
-        many source items are taken at a time; `fuse`, `width`, `capacity`, `context` and others are those of `prepare`.
-
-        >>> import penstock as ps
-        >>> ps.from_items([{"v": 1}]).collect().to_pylist()
-        [{'v': 1}]
-        """
-        return run(self, control=control, **options)[0]
-
-    def batches(self, *, control: Sequence[At] = (), **options: Any) -> Iterator[pa.RecordBatch]:
-        """Run the graph and hand out the result batch by batch, so that it need never be in memory as a whole.
-
-        >>> import penstock as ps
-        >>> sum(batch.num_rows for batch in ps.from_items([{"v": 1}, {"v": 2}]).batches(batch_items=1))
-        2
-        """
-        from penstock.engine.run import Run
-
-        for (batch,) in Run((self.node,), control, **options).batches():
-            if batch.num_rows:
-                yield batch
-
-    def prepare(self, *, control: Sequence[At] = (), **options: Any) -> Run:
-        """Plan a run without running it: the result comes from its `collect`, what was counted from `statistics`.
-
-        Options: `compile`, `batch_items`, `fuse`, `width`, `capacity`, `capacity_signals`, `context`, `credit`,
-        `threshold`, `policy`, `seed`, `trace`, `check`. What cannot be run is refused here.
-
-        >>> import penstock as ps
-        >>> evens = ps.from_items([{"v": v} for v in range(10)]).filter(lambda v: v % 2 == 0)
-        >>> run = evens.map(w=lambda v: v // 2).prepare(fuse=False, width=4)
-        >>> run.collect()["w"].to_pylist()
-        [0, 1, 2, 3, 4]
-        >>> [(node.name, node.firings, node.items) for node in run.statistics().nodes]
-        [('filter', 3, 10), ("map 'w'", 2, 5)]
-        """
-        return prepare(self, control=control, **options)
-
-    def explain(self, **options: Any) -> str:
-        """The graph and the plan as text: which nodes run in one loop, why each loop ends where it does, and channels.
-
-        The options are those of `prepare`. What is chosen while running, the `explain` of a run tells.
-
-        >>> import penstock as ps
-        >>> print(ps.from_items([{"v": 1}], name="numbers").filter(lambda v: v > 0).explain())  # doctest: +ELLIPSIS
-        source 'numbers'...
-        """
-        return self.prepare(**options).explain()
-
-    def show(self) -> GraphPicture:
-        """A picture of the graph and its plan: SVG in a notebook and with `.svg()`, Mermaid text with `.mermaid()`.
-
-        >>> import penstock as ps
-        >>> ps.from_items([{"v": 1}]).filter(lambda v: v > 0).show().svg()[:4]
-        '<svg'
-        """
-        from penstock.report.graph import picture
-
-        return picture((self.node,))
-
-    def _repr_html_(self) -> str:
-        return self.show().svg()
-
     @property
     def schema(self) -> pa.Schema:
         """The fields of the items here, as an Arrow schema.
@@ -354,41 +346,29 @@ class Stream:
         return f"<stream of ({fields}){inside} after {self.node.label}>"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Windows:
+    """The windows of a keyed stream, as `Stream.window` makes them. All that can be done with them is to aggregate."""
+
+    node: nodes.GraphNode
+    window: Window
+
+    def aggregate(self, *, keep: str | Sequence[str] | None = None, **results: Any) -> Stream:
+        """One item for each window with an item in it: the key's fields, the bounds, and the aggregates.
+
+        `keep=` chooses among the key's fields. An aggregate is a built-in such as `ps.sum("v")`, or a class derived
+        from `ps.Fold`, of which `begin` sees the key's fields, and `end` those and the bounds.
+
+        >>> import penstock as ps
+        >>> items = ps.from_items([{"k": "a", "v": v} for v in (1, 2, 3, 4)]).key_by("k")
+        >>> items.window(count=2, every=1, partial=False).aggregate(v=ps.mean("v")).collect()["v"].to_pylist()
+        [1.5, 2.5, 3.5]
+        """
+        return Stream(nodes.keyed_aggregate(self.node, results, self.window, None if keep is None else _names(keep)))
+
+
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def run(*streams: Stream, control: Sequence[At] = (), **options: Any) -> tuple[pa.Table, ...]:
-    """Run several results of one source together, in one pass, and gather each as a table.
-
-    >>> import penstock as ps
-    >>> items = ps.from_items([{"v": 1}, {"v": -1}])
-    >>> up, down = ps.run(items.filter(lambda v: v > 0), items.filter(lambda v: v < 0))
-    >>> up.to_pydict(), down.to_pydict()
-    ({'v': [1]}, {'v': [-1]})
-    """
-    return prepare(*streams, control=control, **options).tables()
-
-
-def prepare(*streams: Stream, control: Sequence[At] = (), **options: Any) -> Run:
-    """Plan a run of several results without running it, as `Stream.prepare` does for one.
-
-    >>> import penstock as ps
-    >>> items = ps.from_items([{"v": 1}, {"v": -1}])
-    >>> planned = ps.prepare(items.filter(lambda v: v > 0), items.filter(lambda v: v < 0), fuse=False, compile=False)
-    >>> [table.num_rows for table in planned.tables()]
-    [1, 1]
-    >>> [node.items for node in planned.statistics().nodes]
-    [2, 2]
-    """
-    from penstock.engine.run import Run
-
-    for stream in streams:
-        if not isinstance(stream, Stream):
-            raise GraphError(f"run: takes streams; got {stream!r}")
-    if not streams:
-        raise GraphError("run: takes at least one stream; got none")
-    return Run(tuple(s.node for s in streams), control, **options)
 
 
 def from_arrow(data: Any, *, name: str = "arrow") -> Stream:

@@ -5,23 +5,31 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 from penstock.errors import ControlError, GraphError, quoted
-from penstock.graph.nodes import Emit, GraphNode, Source, Stateful
+from penstock.graph.nodes import Emit, GraphNode, Send, Source, Stateful
 from penstock.graph.record import Signal
 
 
 @dataclass(frozen=True, slots=True)
 class At:
-    """A signal with its place: before the item of this index, after the one before it."""
+    """A signal with its place: before the item of this index, or before the first whose `field` reaches a value.
+
+    Invariant: where there is a field, the index is not known yet, and -1.
+    """
 
     index: int
     signal: Signal
+    field: str | None = None
+    value: Any = None
 
 
-def at(index: int, signal: Signal) -> At:
-    """Place a signal from outside: after `index` items of the source, before the next.
+def at(*given: Any, **by: Any) -> At:
+    """Place a signal from outside: `at(index, signal)` after so many items of the source, before the next.
+
+    Or `at(signal, field=value)` before the first item whose field is not less than the value, in a source whose items
+    are in the order of that field; behind the last, where none is.
 
     >>> import penstock as ps
     >>> class Level(ps.State):
@@ -34,12 +42,20 @@ def at(index: int, signal: Signal) -> At:
     >>> over = readings.filter(above, state=Level).on(Threshold, level=lambda signal: signal.level)
     >>> over.collect(control=[ps.at(2, Threshold(0.5))]).to_pydict()
     {'v': [3.0, 1.0, 3.0]}
+    >>> sorted_readings = ps.from_items([{"t": t, "v": 1.0} for t in (10, 20, 30)])
+    >>> over = sorted_readings.filter(above, state=Level).on(Threshold, level=lambda signal: signal.level)
+    >>> over.collect(control=[ps.at(Threshold(0.5), t=15)]).to_pydict()
+    {'t': [20, 30], 'v': [1.0, 1.0]}
     """
-    if not isinstance(index, SupportsIndex) or isinstance(index, bool) or operator.index(index) < 0:
+    if len(given) + len(by) != 2 or len(by) > 1:
+        raise GraphError(f"at: write at(index, signal), or at(signal, field=value); got {(*given, *by)}")
+    index, signal = (-1, given[0]) if by else given
+    if not by and (not isinstance(index, SupportsIndex) or isinstance(index, bool) or operator.index(index) < 0):
         raise GraphError(f"at: the index must be a whole number of at least 0; got {index!r}")
     if not isinstance(signal, Signal):
         raise GraphError(f"at: must place an instance of a class derived from ps.Signal; got {signal!r}")
-    return At(operator.index(index), signal)
+    field, value = next(iter(by.items())) if by else (None, None)
+    return At(operator.index(index), signal, field, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +113,19 @@ def _path(leaf: GraphNode) -> list[GraphNode]:
 
 
 def handled(nodes: Iterable[GraphNode]) -> set[type[Signal]]:
-    return {handler.signal for node in nodes if isinstance(node, Stateful) for handler in node.handlers}
+    """The signals that some of these nodes handle, or hand on to another stage."""
+    return {signal for node in nodes for signal in signals_at(node)}
+
+
+def signals_at(node: GraphNode) -> tuple[type[Signal], ...]:
+    """The signals that a node handles, or hands on to another stage."""
+    if isinstance(node, Send):
+        return node.signals
+    return tuple(handler.signal for handler in node.handlers) if isinstance(node, Stateful) else ()
 
 
 def check_signals(tree: Tree, control: Sequence[At]) -> tuple[At, ...]:
-    """The signals from outside in the order of their places, after checking that every signal finds a handler."""
+    """The signals from outside, after checking that every signal finds a handler."""
     known = handled(tree.nodes)
     if not isinstance(control, Sequence):
         raise GraphError(f"control: must be a list of signals placed by ps.at(index, signal); got {control!r}")
@@ -115,7 +139,7 @@ def check_signals(tree: Tree, control: Sequence[At]) -> tuple[At, ...]:
             below = handled(tree.below(node))
             if node.signal not in below:
                 raise _nobody(node.label, node.signal, below)
-    return tuple(sorted(control, key=lambda given: given.index))
+    return tuple(control)
 
 
 def _nobody(where: str, signal: type[Signal], known: set[type[Signal]]) -> ControlError:

@@ -97,6 +97,29 @@ def is_utf8(text: Any) -> bool:
     return True
 
 
+def last_window(time: Any, every: Any) -> Any:
+    """The number of the last window that begins at or before a time: they begin at the multiples of `every`.
+
+    The division may be rounded, so the bounds themselves decide.
+    """
+    number = int(time // every)
+    while (number + 1) * every <= time:
+        number += 1
+    while number * every > time:
+        number -= 1
+    return number
+
+
+def first_window(time: Any, every: Any, length: Any, late: Any) -> Any:
+    """The number of the first window that ends, with `late` added, behind a time."""
+    number = int((time - length - late) // every)
+    while number * every + length + late <= time:
+        number += 1
+    while (number - 1) * every + length + late > time:
+        number -= 1
+    return number
+
+
 def _as_int(value: Any) -> Any:
     return np.int64(value)
 
@@ -136,7 +159,7 @@ def borrowed(typing: Any, array: Any) -> Any:
 
 _CONSTANTS: dict[str, Any] = {"inf": float("inf"), "nan": float("nan"), "Fault": Fault}
 _HELPERS: dict[str, Callable[..., Any]] = {"grown": grown, "put": put, "ended": ended, "same": same}
-_HELPERS |= {"is_utf8": is_utf8, "bits": bits}
+_HELPERS |= {"is_utf8": is_utf8, "bits": bits, "last_window": last_window, "first_window": first_window}
 
 PLAIN: dict[str, Any] = {**_CONSTANTS, **_HELPERS, "as_int": int, "as_float": float, "as_bool": bool}
 PLAIN |= {"by_reference": lambda record: record, "borrowed": lambda array: array, "unsigned": int}

@@ -28,7 +28,7 @@ class Accumulator:
     Where the region may span batches (`is_carried`) the variables are carried; else they live within a row.
     """
 
-    def __init__(self, loop: LoopWriter, node: n.Aggregate, is_carried: bool) -> None:
+    def __init__(self, loop: LoopWriter, node: n.Aggregate | n.KeyedAggregate, is_carried: bool) -> None:
         self.loop, self.node, self.is_carried = loop, node, is_carried
         self.name = f"a{loop.tree.number[node]}"
         self.heaps: dict[str, Heap] = {}
@@ -51,12 +51,16 @@ class Accumulator:
                 self._begin(name, result)
             else:
                 record = self._fold_record(name, result)
-                self.loop.out.line(f"{record}[0] = {record}_0[0]")
+                self.loop.out.line(f"{self._fold_at(record)} = {record}_0[0]")
                 if result.begin is not None:
-                    self.loop.out.line(self.loop.call(result.begin, site, {"self": f"{record}[0]"}))
+                    self.loop.out.line(self.loop.call(result.begin, site, {"self": self._fold_at(record)}))
 
     def _fold_record(self, name: str, fold: n.Folding) -> str:
         return self.loop.record(fold.record, self.node, f"_{list(self.node.results).index(name)}")
+
+    def _fold_at(self, record: str) -> str:
+        """The record of a fold among those of an array."""
+        return f"{record}[0]"
 
     def _begin(self, name: str, result: Builtin) -> None:
         line, kind, t = self.loop.out.line, result.kind, self._type(result)
@@ -107,7 +111,7 @@ class Accumulator:
                 getattr(self, f"_add_{result.kind}")(name, result, value, site)
             else:
                 record = self._fold_record(name, result)
-                self.loop.out.line(self.loop.call(result.run, site, {"self": f"{record}[0]"}))
+                self.loop.out.line(self.loop.call(result.run, site, {"self": self._fold_at(record)}))
 
     def _add_sum(self, name: str, result: Builtin, value: Local, site: Site) -> None:
         line, t = self.loop.out.line, self._type(result)
@@ -207,7 +211,7 @@ class Accumulator:
     def _finish(self, name: str, result: Builtin | n.Folding, site: Site) -> Value:
         if not isinstance(result, Builtin):
             record = self._fold_record(name, result)
-            call = self.loop.call(result.end, site, {"self": f"{record}[0]"})
+            call = self.loop.call(result.end, site, {"self": self._fold_at(record)})
             (value,) = self.loop.results(self.node, (name,), result.end, call)
             return value
         if result.kind in NEEDS_AN_ITEM:

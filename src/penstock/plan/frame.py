@@ -22,11 +22,14 @@ from penstock.kernels.credit import SIGNAL
 from penstock.plan.accumulate import Accumulator
 from penstock.plan.code import Column, Level, Ref, Site, Value
 from penstock.plan.fuse import Segment, opened_at
+from penstock.plan.keyed import KeyedFold
 from penstock.plan.outlets import OutletWriter
 from penstock.plan.room import RoomWriter
 from penstock.plan.sink import CLOSE, INDEX, OPEN, index_level
 from penstock.plan.spec import Code, Input
 
+AT_END = 1 << 57
+"""Where the places begin of what is given at the end of the stream: behind those of all items."""
 BLOCK = 1024
 """How many rows are noted at once, where one that raises can be found by running them again: a note costs a store."""
 
@@ -56,12 +59,16 @@ class FrameWriter(RoomWriter):
         """The first node, where its elements may leave piece by piece."""
         self.accumulators: dict[n.Aggregate, Accumulator] = {}
         self.found_parents: dict[n.GraphNode, Level] = {}
+        self.keyed_folds: dict[n.KeyedAggregate, KeyedFold] = {}
+        self.steps: list[tuple[str, list[str]]] = []
         self.halves: list[tuple[str, str]] = []
         """The carried sums in two halves, whose carry is moved up between batches so that they never overflow."""
-        if trace:
+        if trace or any(isinstance(node, n.Send) and node.signals for node in segment.nodes):
             self.code.log = self.buffer("log")
         # How many items come of one is known beforehand, or from totals, of all other kinds of nodes.
-        self.code.counts_outputs = isinstance(segment.only, (n.FlatMap, n.Through, n.Enumerate))
+        self.code.counts_outputs = isinstance(
+            segment.only, (n.FlatMap, n.Through, n.Enumerate, n.KeyedAggregate)
+        )
 
     def send(self, node: n.GraphNode, site: Site) -> None:
         """An item has left `node`."""
@@ -101,8 +108,7 @@ class FrameWriter(RoomWriter):
         rows = self._rows(lambda: self.send(entry, site.fork()))
         with out.aside() as marks:
             self._marks(site, parents)
-        out.depth = 1
-        last = self._phase("last", lambda: self.hand_on(self.close, entry, None, Site((), phase="last")), "if last", 2)
+        last = self._last(lambda: self.hand_on(self.close, entry, None, Site((), phase="last")))
         body = self._assemble(first, rows, marks, last)
         self.code.source = "\n".join([*self._header(), *body]) + "\n"
         return self.code
@@ -112,6 +118,68 @@ class FrameWriter(RoomWriter):
         with self.out.aside() as lines, self.out.block(header):
             self.checked(phase, write, progress)
         return lines
+
+    def _last(self, write: Callable[[], None]) -> list[str]:
+        """The end of the stream, in steps: one that has been done is not done again when the loop goes on later."""
+        out, has_steps = self.out, any(node.has_end for node in self.segment.nodes)
+        out.depth = 3 if has_steps else 2
+        with out.aside():
+            self.begin_step()
+            write()
+        out.depth = 1
+        with out.aside() as lines, out.block("if last"):
+            for at, (phase, step) in enumerate(self.steps):
+                if not has_steps:
+                    self.check_room(phase, 2)
+                    out.lines += step
+                elif step:
+                    with out.block(f"if {self.integer('step')} <= {at}"):
+                        self.check_room(phase, 2)
+                        out.lines += step
+                        out.line(f"step = {at + 1}")
+        return lines
+
+    def arrivals(self, node: n.Stateful) -> str:
+        """The arrays in which a node notes its keys in the order of their first items."""
+        name = f"en{self.tree.number[node]}"
+        self.code.arrivals[name] = node
+        return name
+
+    @contextmanager
+    def arriving(self, node: n.Stateful, slot: str, site: Site) -> Iterator[None]:
+        """What is done with the first item of a key at a node that ends its keys: it is noted."""
+        if node.given.key is None:
+            yield
+            return
+        name = self.arrivals(node)
+        with self.out.block(f"if not {name}_seen[{slot}]"):
+            self.out.line(f"{name}_seen[{slot}] = True")
+            self.out.line(f"{name}_order[{name}_count[0]] = {slot}")
+            self.out.line(f"{name}_count[0] += 1")
+            if self._has_places():
+                self.out.line(f"{name}_index[{slot}] = {self._place(site).name}")
+            yield
+
+    def index_at_end(self, node: n.Stateful, slot: str) -> Level:
+        """The index of what a key gives at the end of the stream, where indices are places in its order.
+
+        Behind all items of the stream, in the order of the keys' first ones.
+        """
+        if not self._has_places():
+            return {}
+        local = self.out.fresh()
+        self.out.line(f"{local} = {AT_END} + {self.arrivals(node)}_index[{slot}]")
+        return {INDEX: Local(local)}
+
+    def _has_places(self) -> bool:
+        """Whether items enter with their places in the stream, and something leaves with them."""
+        enter = isinstance(self.tree.source, n.Received) and self.tree.source.has_places
+        return enter and any(sink.is_cut or sink.has_places for sink in self.code.sinks)
+
+    def begin_step(self) -> None:
+        """Begin a step of the end of the stream, in a phase of its own. What is written from here on lies in it."""
+        self.steps.append(("last" if not self.steps else f"last{len(self.steps)}", []))
+        self.out.lines = self.steps[-1][1]
 
     def _rows(self, write: Callable[[], None]) -> list[str]:
         """The rows up to the next mark. Where what comes of a row is bounded, room is checked for many rows at once.
@@ -181,6 +249,8 @@ class FrameWriter(RoomWriter):
         # The arrays are the caller's for the whole call, so slices of them need no count of references.
         for given in code.inputs:
             body += [] if given.is_plain else [f"    {name} = borrowed({name})" for name in given.column.arrays]
+        for name, cells in code.cells.items():
+            body += [f'    {name}_{each} = borrowed({name})["{each}"]' for each in cells.fields]
         if len(self.noted) == 1:
             body.append(f"    w[0] = {min(self.noted)}")
         for low, high in self.halves:
@@ -246,8 +316,16 @@ class FrameWriter(RoomWriter):
             names += [given.column.prefix] if given.is_plain else given.column.arrays
         names += ["oh"] if code.counts_outputs else []
         names += [*code.keys]
+        for name, key in code.key_values.items():
+            names += [f"{name}_p{at}" for at in range(len(key.names)) if len(key.names) > 1]
+            for at, field in enumerate(key.names):
+                names += Column(f"{name}_{at}", key.given.scope[field]).arrays
         for name in code.states:
             names += [name, f"{name}_0"]
+        for name in code.arrivals:
+            names += [f"{name}_seen", f"{name}_order", f"{name}_count", f"{name}_index"]
+        for name, cells in code.cells.items():
+            names += [name, *(each for fold in cells.folds for each in (fold, f"{fold}_0"))]
         for name in code.records:
             names += [name, f"{name}_0"]
         names += [*code.signals_in, *code.emitted]
@@ -285,7 +363,7 @@ class FrameWriter(RoomWriter):
                 column = Column(prefix, t)
                 self.code.inputs.append(Input(column, depth, name, self._is_wide(name, t), self._is_plain(name, t)))
                 level[name] = Ref(column, index)
-        has_index = depth == index_level(shape) and any(sink.is_cut for sink in self.code.sinks)
+        has_index = depth == index_level(shape) and any(sink.is_cut or sink.has_places for sink in self.code.sinks)
         if has_index and depth is None:
             level[INDEX] = self.own_index("u")
         for name in [*self._hidden(depth), *([INDEX] if has_index and depth is not None else [])]:

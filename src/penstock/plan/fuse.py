@@ -180,7 +180,7 @@ class _Cutter:
         """How many steps lead to a node from the entry of the segment; those that are a loop weigh more."""
         length = 0
         while node is not segment.entry:
-            length += BLOCK if isinstance(node, (n.FlatMap, n.Through, n.Enumerate)) else 1
+            length += BLOCK if isinstance(node, (n.FlatMap, n.Through, n.Enumerate, n.KeyedAggregate)) else 1
             (node,) = node.inputs
         return length
 
@@ -203,6 +203,8 @@ def _passed(node: n.GraphNode, fields: frozenset[str]) -> frozenset[str]:
     if isinstance(node, n.Map):
         made = {name for names, _ in node.outputs for name in names}
         return fields - made - {f"{name}[]" for name in made}
+    if node.has_end or isinstance(node, n.KeyedAggregate):
+        return frozenset()  # what it gives at the end of the stream has entered nowhere
     if isinstance(node, (n.FlatMap, n.Through)):
         return (fields & set(node.shape.scope)) - set(node.to if isinstance(node.to, tuple) else (node.to,))
     if isinstance(node, n.Enumerate):

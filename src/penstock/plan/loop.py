@@ -17,11 +17,12 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
 from penstock.graph.needs import Names, key_field, needed_after
-from penstock.graph.tree import Tree
+from penstock.graph.tree import Tree, signals_at
 from penstock.plan.accumulate import Accumulator
 from penstock.plan.code import Column, Level, Local, Ref, Site, Value, cast
 from penstock.plan.frame import FrameWriter
 from penstock.plan.fuse import CLEANING, Segment
+from penstock.plan.keyed import KeyedFold
 from penstock.plan.outlets import origin_of
 from penstock.plan.spec import Code, Keys
 
@@ -56,7 +57,7 @@ class LoopWriter(FrameWriter):
                 self.item(child, site)
 
     def item(self, node: n.GraphNode, site: Site) -> None:
-        if self.trace and isinstance(node, n.Stateful) and node.handlers:
+        if self._is_logged(node) and signals_at(node):
             self.out.line(f"{self.integer(f'seen{self.tree.number[node]}')} += 1")
         _ITEM[type(node)](self, node, site)
 
@@ -73,8 +74,26 @@ class LoopWriter(FrameWriter):
             self.send(node, site.fork(aligned=False))
 
     def _flat_map(self, node: n.FlatMap, site: Site) -> None:
-        own = {name: value for name, value in site.own.items() if name in node.keep or name.startswith("#")}
-        self._push(node, node.function, site, self.state_record(node, site), own)
+        given = site.own
+        if node.has_end:
+            slot = self.slot_of(node, site)
+            with self.arriving(node, slot, site):
+                pass
+            given = given | (self.key_level(node, slot) if node.keep else {})
+        own = {name: value for name, value in given.items() if name in node.keep or name.startswith("#")}
+        records = self.state_record(node, site)
+        if node.function.returns:
+            self._push(node, node.function, site, records, own)
+        else:
+            self.out.line(self.call(node.function, site, records))
+
+    def _keyed_aggregate(self, node: n.KeyedAggregate, site: Site) -> None:
+        self._keyed_fold(node).item(site)
+
+    def _keyed_fold(self, node: n.KeyedAggregate) -> KeyedFold:
+        if node not in self.keyed_folds:
+            self.keyed_folds[node] = KeyedFold(self, node)
+        return self.keyed_folds[node]
 
     def _push(self, node: Any, function: Function, site: Site, records: dict[str, str], own: Level) -> None:
         """Run a generator, and send what it yields, up to the number that was declared."""
@@ -283,6 +302,9 @@ class LoopWriter(FrameWriter):
         own = {name: site.own[old] for name, old in node.names.items() if old in site.own}
         self.send(node, site.with_own(own | {name: v for name, v in site.own.items() if name.startswith("#")}))
 
+    def _send_on(self, node: n.Send, site: Site) -> None:
+        self.send(node, site)
+
     # Regions and signals
 
     def open(self, node: n.GraphNode, region: n.Region | None, site: Site) -> None:
@@ -298,6 +320,8 @@ class LoopWriter(FrameWriter):
             self._hook(node, node.begin, replace(site, levels=(*site.levels, {})))
 
     def close(self, node: n.GraphNode, region: n.Region | None, site: Site) -> None:
+        if region is None:
+            site = replace(site, phase=self.steps[-1][0])
         if isinstance(node, n.Aggregate) and node.region is region:
             own = self._accumulator(node).finish(site)
             self.send(node, replace(site, levels=(*site.levels[:-1], own)))
@@ -308,7 +332,42 @@ class LoopWriter(FrameWriter):
             self._hook(node, node.end, replace(site, levels=(*site.levels, {}), aligned=False))
         if isinstance(node, n.Regions) and _innermost(node) is region:
             self._close_found(node, site)
+        if isinstance(node, n.Stateful) and node.has_end and region is None:
+            self._end_keys(node)
         self.hand_on(self.close, node, region, site)
+
+    def _end_keys(self, node: n.Stateful) -> None:
+        """The end of the stream at a node that ends its keys one by one, and may stop between any two."""
+        out, number = self.out, self.tree.number[node]
+        self.begin_step()
+        done, count = self.integer(f"en{number}_done"), "1"
+        if node.given.key is not None:
+            count = f"{self.arrivals(node)}_count[0]"
+        with out.block(f"while {done} < {count}"):
+            self.checked(f"end{number}", lambda: self._end_key(node, done), progress=2)
+            out.line(f"{done} += 1")
+        out.line("w[1] = i")
+        out.line("w[2] = m")
+        self.begin_step()
+
+    def _end_key(self, node: n.Stateful, done: str) -> None:
+        number, slot, own = self.tree.number[node], "0", {}
+        if node.given.key is not None:
+            slot = self.out.fresh()
+            self.out.line(f"{slot} = as_int({self.arrivals(node)}_order[{done}])")
+            own = {key_field(self.tree, node.given.key): Local(slot)} | self.index_at_end(node, slot)
+        self.code.endings[number] = node
+        self.out.line(f"w[1] = {slot}")
+        self.out.line(f"w[2] = {-2 - number}")
+        site = Site((own,), phase=f"end{number}")
+        if isinstance(node, n.KeyedAggregate):
+            self._keyed_fold(node).end(slot, site)
+            return
+        assert isinstance(node, n.FlatMap) and node.end is not None
+        key = self.key_level(node, slot)
+        own = own | {name: value for name, value in key.items() if name in node.keep}
+        records = {"state": f"{self.state_array(node)}[{slot}]"}
+        self._push(node, node.end, site.with_own(site.own | key), records, own)
 
     def _close_found(self, node: n.Regions, site: Site) -> None:
         is_open = self.integer(f"r{self.tree.number[node]}")
@@ -323,8 +382,8 @@ class LoopWriter(FrameWriter):
             handlers = [h for h in node.handlers if h.signal is self.signals[number]]
             for handler in handlers:
                 self._handle(node, handler, f"{array}[{at}]")
-            if handlers and self.trace:
-                self._log(node, number, f"{array}[{at}]", site)
+        if self._is_logged(node) and self.signals[number] in signals_at(node):
+            self._log(node, number, f"{array}[{at}]", site)
         self.hand_on(self.signal, node, number, array, at, site)
 
     def _handle(self, node: n.Stateful, handler: n.Handler, signal: str) -> None:
@@ -338,7 +397,11 @@ class LoopWriter(FrameWriter):
                 else:
                     self.out.line(f'{array}["{handler.field}"][{each}] = {cast(handler.function.returns[0])}({call})')
 
-    def _log(self, node: n.Stateful, number: int, signal: str, site: Site) -> None:
+    def _is_logged(self, node: n.GraphNode) -> bool:
+        """Whether signals that reach the node are noted with their places."""
+        return self.trace or isinstance(node, n.Send)
+
+    def _log(self, node: n.GraphNode, number: int, signal: str, site: Site) -> None:
         log = self.code.log
         assert log is not None
         log.reserve(site)
@@ -366,10 +429,12 @@ _ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
     n.Regions: LoopWriter._regions,
     n.Aggregate: LoopWriter._aggregate,
     n.Close: LoopWriter._close,
+    n.KeyedAggregate: LoopWriter._keyed_aggregate,
     n.KeyBy: LoopWriter._key_by,
     n.Emit: LoopWriter._emit,
     n.Select: LoopWriter._select,
+    n.Send: LoopWriter._send_on,
 }
 """How an item is handled, for every kind of node that lies inside a segment. The others stand at an entry."""
 
-AT_ENTRY = (*CLEANING, n.MapColumns)
+AT_ENTRY = (*CLEANING, n.Received, n.MapColumns)

@@ -45,7 +45,14 @@ class OutletWriter(ValueWriter):
         own = site.own
         if sink.is_cut and INDEX not in own:
             own = own | {INDEX: self._index(site)}
+        if sink.has_places:
+            own = own | {n.PLACE: self._place(site)}
         self.write_row(sink.items, own, site)
+
+    def _place(self, site: Site) -> Local:
+        """The index as a value to be written, whatever it is taken from."""
+        value = site.own[INDEX] if INDEX in site.own else self._index(site)
+        return Local(f"as_int({value.column.prefix}[{value.index}])" if isinstance(value, Ref) else value.name)
 
     def _index(self, site: Site) -> Value:
         """The index of an item that was not made from one alone: that of its parent, or of the row that we are at."""

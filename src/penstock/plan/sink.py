@@ -31,10 +31,10 @@ def is_contiguous(node: n.GraphNode) -> bool:
         if not isinstance(node, _ONE_TO_ONE):
             return False
         (node,) = node.inputs
-    return True
+    return not (isinstance(node, n.Received) and node.has_places)
 
 
-_ONE_TO_ONE = (n.FillNull, n.Map, n.MapColumns, n.Select, n.KeyBy, n.Emit, n.Regions)
+_ONE_TO_ONE = (n.FillNull, n.Map, n.MapColumns, n.Select, n.KeyBy, n.Emit, n.Regions, n.Send)
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,11 @@ class Sink:
     @property
     def is_cut(self) -> bool:
         return self.feeds is not None
+
+    @property
+    def has_places(self) -> bool:
+        """Whether this is a result whose rows leave with their places in the stream."""
+        return not self.is_cut and isinstance(self.node, n.Send) and self.node.has_places
 
 
 @dataclass

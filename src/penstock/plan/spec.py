@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.record import Record, Signal
-from penstock.graph.tree import Tree
+from penstock.graph.tree import Tree, signals_at
 from penstock.plan.code import Buffer, Column
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import Heap, Sink
@@ -47,6 +47,16 @@ class Keys:
 
 
 @dataclass
+class Cells:
+    """The accumulators of an aggregate by key: the fields of a cell, the records of folds, and how many a key has."""
+
+    node: n.KeyedAggregate
+    width: int
+    fields: dict[str, str] = field(default_factory=lambda: {"n": "i8"})
+    folds: dict[str, type[Record]] = field(default_factory=dict)
+
+
+@dataclass
 class Code:
     """A loop's source, and all that the engine must give it."""
 
@@ -54,7 +64,14 @@ class Code:
     segment: Segment | None = None
     inputs: list[Input] = field(default_factory=list)
     keys: dict[str, Keys] = field(default_factory=dict)
+    key_values: dict[str, n.KeyBy] = field(default_factory=dict)
+    """The keys whose fields the loop reads, by the number of the key."""
     states: dict[str, n.Stateful] = field(default_factory=dict)
+    arrivals: dict[str, n.Stateful] = field(default_factory=dict)
+    """The nodes that note the order in which keys come, to end them in that order."""
+    cells: dict[str, Cells] = field(default_factory=dict)
+    endings: dict[int, n.Stateful] = field(default_factory=dict)
+    """The nodes that end their keys, by the numbers with which an error names them."""
     records: dict[str, type[Record]] = field(default_factory=dict)
     signals_in: dict[str, int] = field(default_factory=dict)
     emitted: dict[str, Signal] = field(default_factory=dict)
@@ -74,6 +91,5 @@ class Code:
 
 
 def signal_types(tree: Tree) -> tuple[type[Signal], ...]:
-    """All signals that some node handles, in a fixed order."""
-    found = [h.signal for node in tree.nodes if isinstance(node, n.Stateful) for h in node.handlers]
-    return tuple(dict.fromkeys(found))
+    """All signals that some node handles or hands on, in a fixed order."""
+    return tuple(dict.fromkeys(signal for node in tree.nodes for signal in signals_at(node)))

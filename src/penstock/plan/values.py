@@ -12,7 +12,7 @@ from penstock.graph.function import Function
 from penstock.graph.needs import key_field
 from penstock.graph.record import Record
 from penstock.graph.tree import Tree
-from penstock.plan.code import Buffer, Column, Local, Ref, Site, Value, Writer, cast
+from penstock.plan.code import Buffer, Column, Level, Local, Ref, Site, Value, Writer, cast
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import Heap
 from penstock.plan.spec import Code, Fault
@@ -167,12 +167,31 @@ class ValueWriter:
     def state_record(self, node: n.Stateful, site: Site) -> dict[str, str]:
         if node.state is None:
             return {}
-        name = self.state_array(node)
+        return {"state": f"{self.state_array(node)}[{self.slot_of(node, site)}]"}
+
+    def slot_of(self, node: n.Stateful, site: Site) -> str:
+        """The number of the item's key, at which its record lies; 0 without a key."""
         if node.given.key is None:
-            return {"state": f"{name}[0]"}
+            return "0"
         slot = self.scalar_or_ref(key_field(self.tree, node.given.key), site)
         assert isinstance(slot, Local)
-        return {"state": f"{name}[{slot.name}]"}
+        return slot.name
+
+    def key_level(self, node: n.Stateful, slot: str) -> Level:
+        """The fields of a key by its number, from where the engine holds them."""
+        key = node.given.key
+        if key is None:
+            return {}
+        name = f"kv{self.tree.number[key]}"
+        self.code.key_values[name] = key
+        level: Level = {}
+        for at, (field, t) in enumerate(node.given.key_fields.items()):
+            index = slot
+            if len(key.names) > 1:
+                index = self.out.fresh()
+                self.out.line(f"{index} = as_int({name}_p{at}[{slot}])")
+            level[field] = Ref(Column(f"{name}_{at}", t), index)
+        return level
 
     def state_array(self, node: n.Stateful) -> str:
         name = f"st{self.tree.number[node]}"

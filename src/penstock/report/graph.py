@@ -143,10 +143,13 @@ _KINDS = {
     n.Regions: "open",
     n.Aggregate: "close",
     n.Close: "close",
+    n.KeyedAggregate: "close",
     n.KeyBy: "key",
     n.Emit: "signal",
     n.MapColumns: "columns",
     n.Select: "map",
+    n.Received: "source",
+    n.Send: "sink",
 }
 
 

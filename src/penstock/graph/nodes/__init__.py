@@ -7,9 +7,12 @@ has a rule for each of these.
 
 from penstock.graph.nodes.base import GraphNode, Region, Shape, Source, Step
 from penstock.graph.nodes.cleaning import DropNulls, FillNull
+from penstock.graph.nodes.folds import Folding
 from penstock.graph.nodes.items import Filter, FlatMap, Handler, Map, MapColumns, Select, Stateful
 from penstock.graph.nodes.keyed import Emit, KeyBy
-from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Folding, Regions, Through
+from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions, Through
+from penstock.graph.nodes.stage import PLACE, Received, Send
+from penstock.graph.nodes.windows import KeyedAggregate, keyed_aggregate
 
 KINDS: tuple[type[GraphNode], ...] = (
     Source,
@@ -23,15 +26,21 @@ KINDS: tuple[type[GraphNode], ...] = (
     Regions,
     Aggregate,
     Close,
+    KeyedAggregate,
     KeyBy,
     Emit,
     MapColumns,
     Select,
 )
-"""All node kinds. A backend has a rule for each of them; a test demands it."""
+"""All node kinds that a user can make. A backend has a rule for each of them; a test demands it."""
+
+STAGE_KINDS: tuple[type[GraphNode], ...] = (Received, Send)
+"""The kinds that stand at the ends of a stage."""
 
 __all__ = [
     "KINDS",
+    "PLACE",
+    "STAGE_KINDS",
     "Aggregate",
     "Close",
     "DropNulls",
@@ -44,14 +53,18 @@ __all__ = [
     "GraphNode",
     "Handler",
     "KeyBy",
+    "KeyedAggregate",
     "Map",
     "MapColumns",
+    "Received",
     "Region",
     "Regions",
     "Select",
+    "Send",
     "Shape",
     "Source",
     "Stateful",
     "Step",
     "Through",
+    "keyed_aggregate",
 ]

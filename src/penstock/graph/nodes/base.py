@@ -62,6 +62,11 @@ class Shape:
     def depth(self) -> int:
         return len(self.regions)
 
+    @cached_property
+    def key_fields(self) -> Fields:
+        """The fields of the key, as they were where it was given; none without a key."""
+        return {} if self.key is None else {name: self.key.given.scope[name] for name in self.key.names}
+
     @property
     def is_keyed_here(self) -> bool:
         """Whether the items of the innermost region, and not the region as a whole, are spread over keys."""
@@ -93,6 +98,16 @@ class GraphNode:
     @property
     def functions(self) -> tuple[Function, ...]:
         """All functions of the user's in this node."""
+        return ()
+
+    @property
+    def has_end(self) -> bool:
+        """Whether this node gives items of its own when the stream ends, for every key."""
+        return False
+
+    @property
+    def ending(self) -> tuple[Function, ...]:
+        """Those of the functions that are called on a key and not on an item."""
         return ()
 
     @property

@@ -156,40 +156,90 @@ def predicate(node: Step, function: Function) -> Function:
 
 @dataclass(frozen=True, eq=False)
 class FlatMap(Stateful):
-    """Give 0 to `at_most` new items for each: the function is a generator, and every `yield` a push."""
+    """Give 0 to `at_most` new items for each: the function is a generator, and every `yield` a push.
+
+    With `end`, a generator of the state is called when the stream ends: for every key that had an item here, in the
+    order of their first items, or once where there is no key. Then the function need not push anything.
+    """
 
     given_function: Any = None
     to: tuple[str, ...] | str = ()
     at_most: int = 1
     keep: tuple[str, ...] = ()
+    given_end: Any = None
 
     @property
     def label(self) -> str:
         return f"flat_map {', '.join(map(repr, names_of(self.to)))}"
 
+    @property
+    def has_end(self) -> bool:
+        return self.given_end is not None
+
     @cached_property
     def function(self) -> Function:
         results = len(self.to) if isinstance(self.to, tuple) else None
+        if self.has_end and not _yields(self.given_function):
+            return self._bind("", self.given_function, records=self.records, results=0)
         _must_yield(self, self.given_function)
         probe = self._probe(self.records)
         return self._bind("", self.given_function, records=self.records, results=results, yields=True, probe=probe)
 
+    @cached_property
+    def end(self) -> Function | None:
+        if not self.has_end:
+            return None
+        _must_yield(self, self.given_end)
+        results, scope = len(self.to) if isinstance(self.to, tuple) else None, self.given.key_fields
+        return self._bind(" end", self.given_end, scope=scope, records=self.records, results=results, yields=True)
+
     def _shape(self) -> Shape:
         self._check_state()
         check_pushes(self, self.to, self.at_most)
-        fields = {name: self._must_have(name, self.given.fields) for name in self.keep}
+        if self.has_end:
+            self._check_end()
+        among = self.given.key_fields if self.has_end else self.given.fields
+        of = "of the key, because the end of the stream has no item" if self.has_end else "of the item"
+        fields = {name: self._must_have(name, among, of) for name in self.keep}
         self._new_fields((*self.keep, *names_of(self.to)), self.given.parents)
-        fields |= dict(zip(names_of(self.to), self.function.returns, strict=True))
+        fields |= dict(zip(names_of(self.to), self.pushed, strict=True))
         return replace(self.given, fields=fields)
+
+    def _check_end(self) -> None:
+        if self.state is None:
+            raise self.fail("end= is a function of the state; give a state=")
+        if self.given.depth:
+            raise self.fail(
+                f"end= stands at the end of the stream, where no region is open; here {self.given.depth} are open; "
+                f"close them before"
+            )
+
+    @property
+    def pushed(self) -> tuple[pa.DataType, ...]:
+        """The types of what is pushed, by the function and at the end."""
+        found = [function.returns for function in (self.function, self.end) if function is not None]
+        pushing = [returns for returns in found if returns]
+        if len(set(pushing)) > 1:
+            raise self.fail(f"the function and end= must push the same types; got {pushing[0]} and {pushing[1]}")
+        return pushing[0]
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        return (self.function, *self._handler_functions)
+        return (self.function, *(() if self.end is None else (self.end,)), *self._handler_functions)
+
+    @property
+    def ending(self) -> tuple[Function, ...]:
+        return () if self.end is None else (self.end,)
+
+
+def _yields(function: Any) -> bool:
+    function = getattr(function, "function", function)  # ps.returns(...)
+    return inspect.isgeneratorfunction(getattr(function, "py_func", function))
 
 
 def _must_yield(node: Step, function: Any) -> None:
-    function = getattr(function, "function", function)  # ps.returns(...)
-    if not inspect.isgeneratorfunction(getattr(function, "py_func", function)):
+    if not _yields(function):
+        function = getattr(function, "function", function)
         raise node.fail(
             f"must be a generator, in which each yield is a push; got {function!r}; write `yield` instead of `return`"
         )

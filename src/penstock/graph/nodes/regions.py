@@ -15,8 +15,9 @@ from penstock.graph import types
 from penstock.graph.aggregate import Builtin
 from penstock.graph.function import Function
 from penstock.graph.nodes.base import Fields, Region, Shape, Step
+from penstock.graph.nodes.folds import Folding, bound, functions_of, types_of
 from penstock.graph.nodes.items import check_pushes, names_of, predicate
-from penstock.graph.record import Fold, Node, Record
+from penstock.graph.record import Node, Record
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,19 +114,6 @@ class Regions(Step):
 
 
 @dataclass(frozen=True, eq=False)
-class Folding:
-    """A fold of the user's, bound: begin and end see the parents, run sees the item too."""
-
-    record: type[Fold]
-    begin: Function | None
-    run: Function
-    end: Function
-
-    def __str__(self) -> str:
-        return self.record.__name__
-
-
-@dataclass(frozen=True, eq=False)
 class Aggregate(Step):
     """Close the innermost region: one item for each, with the parent's fields and the aggregates."""
 
@@ -139,30 +127,16 @@ class Aggregate(Step):
     @property
     def region(self) -> Region:
         if not self.given.regions:
-            raise self.fail("must stand inside a region, and none is open here; open one with enumerate or regions")
+            raise self.fail(
+                "must stand inside a region or behind key_by, and here is neither; open a region with enumerate or "
+                "regions, or group the items with key_by"
+            )
         return self.given.regions[-1]
 
     @cached_property
     def results(self) -> Mapping[str, Builtin | Folding]:
-        return {name: self._result(name, given) for name, given in self.given_results.items()}
-
-    def _result(self, name: str, given: Any) -> Builtin | Folding:
-        if isinstance(given, Builtin):
-            return given
-        if not (isinstance(given, type) and issubclass(given, Fold)):
-            raise self.fail(
-                f"{name!r} must be an aggregate such as ps.sum('v'), or a class derived from ps.Fold; got {given!r}"
-            )
-        records, parents = {"self": given}, self.given.parents
-        for hook in ("run", "end"):
-            if not callable(getattr(given, hook, None)):
-                raise self.fail(f"the fold {given.__name__} must have a method {hook}; got none")
-        begin = None
-        if given.begin is not None:
-            begin = self._bind(f" {given.__name__}.begin", given.begin, scope=parents, records=records, results=0)
-        run = self._bind(f" {given.__name__}.run", given.run, records=records, results=0)  # type: ignore[attr-defined]
-        end = self._bind(f" {given.__name__}.end", given.end, scope=parents, records=records)  # type: ignore[attr-defined]
-        return Folding(given, begin, run, end)
+        parents = self.given.parents
+        return {name: bound(self, name, given, parents, parents) for name, given in self.given_results.items()}
 
     @cached_property
     def keep(self) -> tuple[str, ...]:
@@ -179,17 +153,12 @@ class Aggregate(Step):
             raise self.fail("must give at least one result; got none; write aggregate(total=ps.sum('v'))")
         fields = {name: region.fields[name] for name in self.keep}
         self._new_fields(tuple(self.given_results), {**region.parent.parents, **fields})
-        for name, result in self.results.items():
-            if isinstance(result, Builtin):
-                fields[name] = result.result_type(self.label, self.given.scope)
-            else:
-                fields[name] = result.end.returns[0]
+        fields |= types_of(self, self.results)
         return replace(region.parent, fields=fields)
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        folds = [result for result in self.results.values() if isinstance(result, Folding)]
-        return tuple(f for fold in folds for f in (fold.begin, fold.run, fold.end) if f is not None)
+        return functions_of(self.results)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,97 @@
+"""Generated files, kept from one run to the next in a folder for temporary files, by what they were made from."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.apps import region_sum, spike_detection, taxi
+
+VERSION = 1
+"""Goes up when what is generated changes."""
+ROW_GROUP = 1 << 20
+
+
+def kept_folder() -> Path:
+    """Where the files of all benchmarks are. It can be removed at any time."""
+    return Path(tempfile.gettempdir()) / f"penstock-bench-{os.getuid()}"
+
+
+def kept(name: str, make: Callable[[Path], None]) -> Path:
+    """The folder that `make` fills, made once. It appears when it is whole."""
+    folder = kept_folder() / f"{name}-v{VERSION}"
+    if not folder.is_dir():
+        draft = folder.with_name(f".{folder.name}.{os.getpid()}")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        try:
+            make(draft)
+            draft.rename(folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+def paths(folder: Path, share: float = 1.0) -> list[str]:
+    """The files of a folder in their order: all, or the first ones, at least one."""
+    found = sorted(str(path) for path in folder.iterdir() if path.name.startswith("part-"))
+    return found[: max(1, round(share * len(found)))]
+
+
+def size(files: list[str]) -> int:
+    """The bytes of some files."""
+    return sum(os.path.getsize(path) for path in files)
+
+
+def rows(files: list[str]) -> int:
+    """The rows of some Parquet files."""
+    return sum(pq.read_metadata(path).num_rows for path in files)
+
+
+# What each benchmark reads
+
+
+def regions(elements: int, region: int | None, largest: int) -> Path:
+    """Composite rows of integers, each file about 4 M of them: of `region` integers each, or of 0 to `largest`."""
+    what = f"0-{largest}" if region is None else region
+    return kept(
+        f"regions-{elements}-{what}",
+        lambda folder: region_sum.generate(folder, elements, region=region, largest=largest),
+    )
+
+
+def lines(count: int, pieces_a_file: int) -> Path:
+    """Lines like those of the Porto taxi set."""
+
+    def make(folder: Path) -> None:
+        for number, piece in enumerate(taxi.pieces(count)):
+            with open(folder / f"part-{number // pieces_a_file:05d}.txt", "ab") as file:
+                file.writelines(line + b"\n" for line in piece.column(0).cast(pa.binary()).to_pylist())
+
+    return kept(f"taxi-{count}-{pieces_a_file}", make)
+
+
+def readings(count: int, devices: int, named: bool, files: int) -> Path:
+    """Readings of sensors, `device` and `value`, with a `time` that goes up: the order, for those who need it told."""
+
+    def make(folder: Path) -> None:
+        waiting: list[pa.Table] = []
+        start, number, a_file = 0, 0, -(-count // files)
+        for batch in spike_detection.pieces(count, devices=devices, named=named):
+            time = pa.array(np.arange(start, start + batch.num_rows))
+            waiting.append(pa.Table.from_batches([batch]).append_column("time", time))
+            start += batch.num_rows
+            while sum(map(len, waiting)) >= a_file or (start == count and waiting):
+                table = pa.concat_tables(waiting)
+                pq.write_table(table.slice(0, a_file), folder / f"part-{number:05d}.parquet", row_group_size=ROW_GROUP)
+                waiting = [table.slice(a_file)] if len(table) > a_file else []
+                number += 1
+
+    return kept(f"keyed-{count}-{devices}{'-named' if named else ''}-{files}", make)

@@ -1,0 +1,129 @@
+"""Taxi on Spark: lines of text in, the coordinate pairs out as Parquet files, compressed with Snappy by all.
+
+What is written is compared by a digest that does not depend on the order of the rows, nor on how they lie in files.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+import penstock as ps
+from penstock.apps import taxi
+from penstock.bench import files
+from penstock.bench import taxi_peers as peers_of
+from penstock.bench.measure import Benchmark, Case, Peer, Target
+from penstock.bench.ratios import COMMON_TARGETS, QUARTER, START, growth_and_memory, over_roads
+from penstock.bench.spark import count_lines, in_own_workers, limit, session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PIECE = 1 << 13
+LINES = {"tiny": (2 * PIECE, 1), "small": (8 * PIECE, 1), "full": (96 * PIECE, 8), "double": (192 * PIECE, 8)}
+"""How many lines there are, of about 1,380 bytes each, and how many pieces a file has."""
+SPARK_SHARE = 1 / 4
+"""Spark's own functions take so much of the files at `full`."""
+
+
+def cases(scale: str) -> Iterator[Case]:
+    spark = session()
+    count, pieces_a_file = LINES[scale]
+    paths = files.paths(files.lines(count, pieces_a_file))
+    yield Case("lines", tuple(peers(spark, scale, paths, count)))
+
+
+def peers(spark: SparkSession, scale: str, paths: list[str], lines: int) -> Iterator[Peer]:
+    nothing = files.paths(files.lines(16, 1))
+    wake = partial(by_penstock, spark, nothing)
+    right = partial(answer, spark)
+    size = files.size(paths)
+    yield in_own_workers(spark, Peer("penstock", partial(by_penstock, spark, paths), size, settle=digest), wake)
+    yield limit(spark, size, paths, count_lines, lines)
+    for name, some in ((START, nothing), (QUARTER, paths[: max(1, len(paths) // 4)])):
+        own = Peer(name, partial(by_penstock, spark, some), files.size(some), partial(right, some), settle=digest)
+        yield in_own_workers(spark, own, wake)
+    if scale == "double":
+        return
+    few = paths if scale != "full" else paths[: max(1, round(SPARK_SHARE * len(paths)))]
+    for name, work in peers_of.SPARK.items():
+        function = partial(work, spark, few, out(name))
+        own_right = partial(right, few) if len(few) < len(paths) else None
+        yield Peer(f"spark:{name}", function, files.size(few), own_right, repeats=3, settle=digest)
+    for name, alone in (("polars", peers_of.by_polars), ("duckdb", peers_of.by_duckdb)):
+        yield Peer(name, partial(alone, paths, out(name)), size, before=partial(fresh, name), settle=digest)
+
+
+def out(what: str) -> Path:
+    """Where a peer writes. What it wrote before is written over, as part of its work."""
+    return files.kept_folder() / "out" / what
+
+
+def fresh(what: str) -> None:
+    """An empty folder for a peer that does not make one itself."""
+    shutil.rmtree(out(what), ignore_errors=True)
+    out(what).mkdir(parents=True)
+
+
+def by_penstock(spark: SparkSession, paths: Sequence[str]) -> Path:
+    folder = out("penstock")
+    taxi.build(ps.read_text(list(paths))).write_parquet(folder, spark=spark, mode="overwrite")
+    return folder
+
+
+def answer(spark: SparkSession, paths: Sequence[str]) -> pa.Table:
+    return digest(by_penstock(spark, paths))
+
+
+# The digest
+
+ODD = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
+SCHEMA = pa.schema([("trip", pa.string()), ("latitude", pa.float64()), ("longitude", pa.float64())])
+
+
+def digest(written: Path) -> pa.Table:
+    """How many rows a folder of Parquet files has, and the sum of a hash of each."""
+    rows, total = 0, np.uint64(0)
+    found = ds.dataset(written, format="parquet", schema=SCHEMA)
+    for batch in found.to_batches():
+        rows += batch.num_rows
+        total += _hash(batch).sum(dtype=np.uint64)
+    return pa.table({"rows": [rows], "digest": pa.array([total], pa.uint64())})
+
+
+def _hash(batch: pa.RecordBatch) -> np.ndarray[Any, Any]:
+    """Of each row a number in which every bit of every field counts; a trip's id is a number of 19 digits."""
+    trip = batch.column("trip").cast(pa.int64()).to_numpy()
+    latitude, longitude = (batch.column(name).to_numpy() for name in ("latitude", "longitude"))
+    mixed = np.zeros(batch.num_rows, np.uint64)
+    for column, odd in zip((trip, latitude, longitude), ODD, strict=True):
+        mixed = (mixed ^ column.view(np.uint64)) * odd
+        mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+BENCHMARK = Benchmark(
+    name="taxi",
+    about="the pairs in files of lines, parsed, swapped, marked with their trip and written to Parquet, on Spark",
+    unit="MB/s",
+    cases=cases,
+    targets=(
+        Target("penstock/spark", 8.0),
+        Target("penstock/polars", 2.0),
+        Target("penstock/duckdb", 2.0),
+        *COMMON_TARGETS,
+    ),
+    ratios=over_roads,
+    more=growth_and_memory,
+    cores=2,
+    scales=("tiny", "small", "full", "double"),
+    scale="full",
+    repeats={"small": 2, "double": 3},
+)

@@ -1,0 +1,85 @@
+"""A user's own stream: `module:stream`, of a module on the path, or `path/to/file.py:stream`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import penstock as ps
+from penstock.cli.settings import chosen, settings_of
+from penstock.errors import GraphError, PenstockError, quoted
+
+
+def load(target: str, settings: Sequence[str]) -> ps.Stream:
+    """The stream that a target names, or that the function it names returns, called with the settings."""
+    place, _, name = target.rpartition(":")
+    if not place or not name:
+        raise GraphError(f"run: must be an application, module:stream or path/to/file.py:stream; got {target!r}")
+    module = _file(Path(place)) if place.endswith(".py") else _module(place)
+    found = _member(module, place, name)
+    if callable(found) and not isinstance(found, type):
+        found = _called(target, found, settings)
+    elif settings:
+        raise GraphError(f"run: {target!r} is no function, so it takes no settings; got --set {settings[0]}")
+    if not isinstance(found, ps.Stream):
+        raise GraphError(f"run: {target!r} must be a stream or a function that returns one; got {found!r}")
+    return found
+
+
+def _called(target: str, function: Any, settings: Sequence[str]) -> Any:
+    given = chosen(settings, settings_of(function, only_keywords=False), repr(target))
+    try:
+        return function(**given)
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise GraphError(f"run: {target!r} raised {type(error).__name__}: {error}") from error
+
+
+def _module(name: str) -> ModuleType:
+    """A module that can be imported, from here too; and by tasks of Spark on this machine."""
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    try:
+        return importlib.import_module(name)
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise GraphError(f"run: the module {name!r} cannot be imported; {type(error).__name__}: {error}") from error
+
+
+def _file(path: Path) -> ModuleType:
+    """The module in a file, under a name that nobody can import: so its functions travel to tasks with their code."""
+    spec = importlib.util.spec_from_file_location(f"penstock_run_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise GraphError(f"run: {str(path)!r} must be a file of Python; there is none")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    except PenstockError:
+        raise
+    except Exception as error:
+        raise GraphError(f"run: {str(path)!r} cannot be run; {type(error).__name__}: {error}") from error
+    finally:
+        del sys.modules[spec.name]
+    return module
+
+
+def _member(module: ModuleType, place: str, name: str) -> Any:
+    if hasattr(module, name):
+        return getattr(module, name)
+    streams = [key for key, value in vars(module).items() if isinstance(value, ps.Stream)]
+    close = get_close_matches(name, vars(module), 1)
+    hint = f"did you mean {close[0]!r}?" if close else f"its streams are {quoted(streams)}"
+    raise GraphError(f"run: {place!r} has no {name!r}; {hint}")

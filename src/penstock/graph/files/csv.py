@@ -1,0 +1,161 @@
+"""CSV files: a line a row, cut at line ends; or whole files, where values may hold line ends."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from penstock.errors import DataError, GraphError, quoted
+from penstock.graph import types
+from penstock.graph.files.csv_format import CsvFormat, Dialect
+from penstock.graph.files.layout import Layout, layout_of
+from penstock.graph.files.lines import BLOCK_BYTES, Block, Range, blocks, opened, refuse_bad_text
+from penstock.graph.files.paths import File, find, first_line
+from penstock.graph.files.rows import SAMPLE_BYTES, bodies, parsed, splits, without_mark
+from penstock.graph.source import Items, as_schema
+from penstock.graph.split import Split, joined
+
+
+def read_items(
+    source: str, path: Any, schema: Any, names: Any, dialect: Dialect, newlines_in_values: bool, partitions: bool
+) -> Items:
+    """Items of the rows of CSV files; see `read_csv`."""
+    dialect.refuse(source)
+    files = find(source, path, partitions=partitions)
+    filled = [file for file in files if file.size]
+    declared = None if schema is None else as_schema(source, schema)
+    form = CsvFormat(dialect, *_columns(source, names, filled, dialect, declared))
+    found = _inferred(source, form, filled, newlines_in_values) if declared is None else declared
+    layout = layout_of(source, found, files, declared)
+    _refuse(source, layout, form)
+    form = replace(form, types=dict(zip(layout.schema.names, layout.schema.types, strict=True)))
+    if newlines_in_values:
+        return Items(layout.fields, lambda about_bytes, *_: joined(_wholes(layout, form, filled), about_bytes))
+    return Items(layout.fields, lambda about_bytes, *_: splits(layout, form, filled, about_bytes))
+
+
+def _columns(
+    source: str, names: Any, filled: Sequence[File], dialect: Dialect, declared: pa.Schema | None
+) -> tuple[tuple[str, ...], dict[str, pa.DataType], str | None]:
+    """The columns of the files, no types yet, and the file whose header tells them, if one does."""
+    if names is not None:
+        if isinstance(names, str) or not names or not all(isinstance(name, str) for name in names):
+            raise GraphError(f"{source}: names= must be the names of all columns, in their order; got {names!r}")
+        columns, first = tuple(names), None
+    elif filled:
+        columns, _ = dialect.header(without_mark(next(blocks(Range(filled[0], 0, filled[0].size), SAMPLE_BYTES))))
+        first = filled[0].path
+    elif declared is not None:
+        columns, first = tuple(declared.names), ""
+    else:
+        raise GraphError(f"{source}: all files are empty, so that there is no header; give schema=")
+    if len(set(columns)) < len(columns):
+        raise GraphError(f"{source}: columns must have different names; got {quoted(columns)}; give names=")
+    return columns, {}, first
+
+
+def _inferred(source: str, form: CsvFormat, filled: Sequence[File], newlines_in_values: bool) -> pa.Schema:
+    """The columns with types that the first rows show."""
+    for file in filled:
+        if newlines_in_values:
+            rows = _sample(form, file)
+        else:
+            body = next(bodies(form, Range(file, 0, file.size), SAMPLE_BYTES), None)
+            if body is not None:
+                refuse_bad_text(body)
+            rows = None if body is None else parsed(form, body, None)
+        if rows is not None and rows.num_rows:
+            return refuse_unknown_types(source, rows.schema)
+    raise GraphError(f"{source}: there must be a row to infer the types of the columns from; got none; give schema=")
+
+
+def refuse_unknown_types(source: str, schema: pa.Schema) -> pa.Schema:
+    for field in schema:
+        if pa.types.is_null(field.type):
+            raise GraphError(
+                f"{source}: the type of {field.name!r} must be told by the first rows; all are null; give schema="
+            )
+    return schema
+
+
+def _refuse(source: str, layout: Layout, form: CsvFormat) -> None:
+    for field in layout.schema:
+        if field.name not in form.columns:
+            raise GraphError(
+                f"{source}: schema= must name columns of the files; {field.name!r} is none of {quoted(form.columns)}"
+                f"{types.nearest(field.name, form.columns)}"
+            )
+        if not (types.is_scalar(field.type) or types.is_text(field.type)):
+            raise GraphError(
+                f"{source}: a field of CSV must be a number, a time, a boolean or a string; {field.name!r} is "
+                f"{field.type}; read it as a string"
+            )
+
+
+# Values that hold line ends: only a parser that begins with the file knows where a row ends.
+
+
+def _wholes(layout: Layout, form: CsvFormat, files: Sequence[File]) -> Iterator[Split]:
+    return (WholeCsv(layout, form, file) for file in files)
+
+
+def _stream(form: CsvFormat, file: File, source: Any, columns: Sequence[str] | None) -> Any:
+    names = None if form.first is not None else list(form.columns)
+    types = None if columns is None else {name: form.types[name] for name in columns}
+    return pacsv.open_csv(
+        source,
+        pacsv.ReadOptions(use_threads=False, column_names=names, block_size=BLOCK_BYTES),
+        form.dialect.parsing(newlines_in_values=True),
+        form.dialect.conversion(types),
+    )
+
+
+def _sample(form: CsvFormat, file: File) -> pa.Table | None:
+    with opened(file) as source, _explained(file):
+        reader = _stream(form, file, source, None)
+        batch = next(iter(reader), None)
+        return None if batch is None else pa.Table.from_batches([batch])
+
+
+class _explained:
+    """Says in our words what Arrow says of a file that it reads row by row."""
+
+    def __init__(self, file: File) -> None:
+        self.file = file
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if isinstance(error, pa.ArrowException):
+            raise DataError(f"{self.file.where}: must be CSV; {first_line(error)}; mend the row") from None
+
+
+@dataclass(frozen=True)
+class WholeCsv(Split):
+    """A CSV file that is read from its beginning to its end."""
+
+    layout: Layout
+    form: CsvFormat
+    file: File
+
+    @property
+    def label(self) -> str:
+        return self.file.name
+
+    @property
+    def bytes(self) -> int:
+        return self.file.size
+
+    def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
+        flat, roots = self.layout.wanted(columns)
+        head: Block = without_mark(next(blocks(Range(self.file, 0, self.file.size), SAMPLE_BYTES)))
+        self.form.begun(head)
+        with opened(self.file) as source, _explained(self.file):
+            for batch in _stream(self.form, self.file, source, roots):
+                for start in range(0, batch.num_rows, at_most):
+                    yield self.layout.finished(batch.slice(start, at_most), self.file, flat)

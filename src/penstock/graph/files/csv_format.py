@@ -1,0 +1,125 @@
+"""How a line of CSV becomes a row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+
+from penstock.errors import DataError, GraphError, quoted
+from penstock.graph.files.lines import Block
+from penstock.graph.files.paths import first_line
+from penstock.graph.files.rows import Format, shown
+from penstock.kernels.lines import NEWLINE
+
+COUNT = re.compile(r"Expected (\d+) columns, got (\d+)")
+VALUE = re.compile(r"In CSV column #(\d+): .*?CSV conversion error to ([^:]+): (.*)", re.DOTALL)
+GOES_ON = "does a value go on in the next line? then say newlines_in_values=True"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the values of a line are told apart, and which of them are null (None: empty ones, but no strings)."""
+
+    delimiter: str
+    quote: str | None
+    nulls: tuple[str, ...] | None
+
+    def refuse(self, source: str) -> None:
+        for what, value in (("delimiter", self.delimiter), ("quote", self.quote)):
+            if value is None and what == "quote":
+                continue
+            if not isinstance(value, str) or len(value) != 1 or ord(value) > 127 or value in "\r\n":
+                raise GraphError(f"{source}: {what}= must be one ASCII character; got {value!r}")
+        if not all(isinstance(null, str) for null in self.nulls or ()):
+            raise GraphError(f"{source}: nulls= must be a list of strings; got {self.nulls!r}")
+
+    def parsing(self, **more: Any) -> pacsv.ParseOptions:
+        return pacsv.ParseOptions(delimiter=self.delimiter, quote_char=self.quote or False, **more)
+
+    def conversion(self, types: Mapping[str, pa.DataType] | None) -> pacsv.ConvertOptions:
+        """Columns of these types, or all columns of types that the values show."""
+        return pacsv.ConvertOptions(
+            column_types=dict(types or {}),
+            include_columns=list(types or ()),
+            null_values=[""] if self.nulls is None else list(self.nulls),
+            strings_can_be_null=self.nulls is not None,
+        )
+
+    def header(self, block: Block) -> tuple[tuple[str, ...], int]:
+        """The names in the first line of a file, and where that line ends."""
+        newline = np.flatnonzero(block.data == NEWLINE)[:1]
+        end = int(newline[0]) + 1 if len(newline) else len(block.data)
+        line = block.data[:end].tobytes().rstrip(b"\r\n") + b"\n"
+        try:
+            table = pacsv.read_csv(pa.BufferReader(line), pacsv.ReadOptions(use_threads=False), self.parsing())
+            return tuple(table.schema.names), end
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            raise DataError(
+                f"{block.file.where}, line 1: must be a header; {first_line(error)} in {shown(line)}; give names= if "
+                f"there is none"
+            ) from None
+
+
+@dataclass(frozen=True)
+class CsvFormat(Format):
+    """CSV with these columns, all that the files have; of which those in `types` can be read.
+
+    `first` is the file whose header counts, or None where the files have no headers.
+    """
+
+    dialect: Dialect
+    columns: tuple[str, ...]
+    types: Mapping[str, pa.DataType]
+    first: str | None
+
+    def begun(self, block: Block) -> Block:
+        if self.first is None:
+            return block
+        found, end = self.dialect.header(block)
+        if found != self.columns:
+            raise DataError(
+                f"{block.file.where}, line 1: must have the header of {self.first!r}, {quoted(self.columns)}; "
+                f"got {quoted(found)}; write the file again, or read it as another source"
+            )
+        return Block(block.file, block.at + end, block.data[end:])
+
+    def parsed(self, lines: pa.Buffer, columns: Sequence[str] | None) -> pa.Table:
+        return self._parsed(lines, None if columns is None else {name: self.types[name] for name in columns})
+
+    def _parsed(self, lines: pa.Buffer, types: Mapping[str, pa.DataType] | None) -> pa.Table:
+        options = pacsv.ReadOptions(use_threads=False, column_names=list(self.columns), block_size=lines.size + 1)
+        conversion = self.dialect.conversion(types)
+        return pacsv.read_csv(pa.BufferReader(lines), options, self.dialect.parsing(), conversion)
+
+    def unseen(self, lines: np.ndarray) -> str | None:
+        """Whether a quote is still open at the end: the rest of the value would be taken for another row."""
+        if self.dialect.quote is None:
+            return None
+        newlines = np.flatnonzero(lines[:-1] == NEWLINE)
+        line = lines[int(newlines[-1]) + 1 if len(newlines) else 0 :].tobytes().rstrip(b"\r\n")
+        if self.dialect.quote.encode() not in line:
+            return None
+        # With an open quote, a second such line is no second row.
+        twice = self._parsed(pa.py_buffer(line + b"\n" + line), {self.columns[0]: pa.binary()})
+        return None if twice.num_rows == 2 else "a quote is open"
+
+    def is_blank(self, line: bytes) -> bool:
+        return not line
+
+    def explained(self, error: str, line: bytes) -> str:
+        count, value = COUNT.search(error), VALUE.search(error)
+        is_open = self.dialect.quote is not None and line.count(self.dialect.quote.encode()) % 2
+        if count:
+            advice = GOES_ON if is_open else "mend or remove the line"
+            return f"must have {count[1]} fields; got {count[2]} in {shown(line)}; {advice}"
+        if value:
+            name, got = self.columns[int(value[1])], value[3].removeprefix("invalid value ")
+            return f"the field {name!r} must be {value[2]}; got {got}; give schema= another type for it"
+        why = "a quote is not closed" if is_open else "it has a line end of another kind in it"
+        return f"must be one row; {why} in {shown(line)}; {GOES_ON}"

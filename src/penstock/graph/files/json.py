@@ -1,0 +1,91 @@
+"""JSON files with an object a line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pajson
+
+from penstock.errors import GraphError
+from penstock.graph.files.csv import refuse_unknown_types
+from penstock.graph.files.layout import layout_of
+from penstock.graph.files.lines import Block, Range, is_text
+from penstock.graph.files.paths import File, find
+from penstock.graph.files.rows import SAMPLE_BYTES, Format, bodies, parsed, shown, splits
+from penstock.graph.source import Items, as_schema
+
+COLUMN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
+VALUE = re.compile(r"Failed to convert JSON to ([^,]+), couldn't parse:(.*)", re.DOTALL)
+
+
+def read_items(source: str, path: Any, schema: Any, partitions: bool) -> Items:
+    """Items of the objects of JSON files; see `read_json`."""
+    files = find(source, path, partitions=partitions)
+    declared = None if schema is None else as_schema(source, schema)
+    found = _inferred(source, files) if declared is None else declared
+    layout = layout_of(source, found, files, declared)
+    form = JsonFormat(layout.schema)
+    return Items(layout.fields, lambda about_bytes, *_: splits(layout, form, files, about_bytes))
+
+
+def _inferred(source: str, files: Sequence[File]) -> pa.Schema:
+    """The fields of the first objects."""
+    form = JsonFormat(None)
+    for file in files:
+        body = next(bodies(form, Range(file, 0, file.size), SAMPLE_BYTES), None) if file.size else None
+        if body is None:
+            continue
+        rows = parsed(form, body, None)
+        if rows.num_rows:
+            return refuse_unknown_types(source, rows.schema)
+    raise GraphError(f"{source}: there must be an object to infer the fields from; got none; give schema=")
+
+
+@dataclass(frozen=True)
+class JsonFormat(Format):
+    """An object a line, with fields of these types; a field that is missing is null, and others are not read."""
+
+    schema: pa.Schema | None
+
+    def begun(self, block: Block) -> Block:
+        return block
+
+    def parsed(self, lines: pa.Buffer, columns: Sequence[str] | None) -> pa.Table:
+        if self.schema is None or columns is None:
+            options = pajson.ParseOptions()
+        else:
+            schema = pa.schema([self.schema.field(name) for name in columns])
+            options = pajson.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+        reading = pajson.ReadOptions(use_threads=False, block_size=lines.size + 1)
+        return pajson.read_json(pa.BufferReader(lines), reading, options)
+
+    def unseen(self, lines: np.ndarray) -> str | None:
+        return None if is_text(lines) else "invalid UTF8 data"
+
+    def is_blank(self, line: bytes) -> bool:
+        return not line.strip(b" \t\r")
+
+    def explained(self, error: str, line: bytes) -> str:
+        changed, value = COLUMN.search(error), VALUE.search(error)
+        if changed:
+            name = changed[1].replace("/", ".")
+            return f"the field {name!r} must be a {changed[2]}; got a {changed[3]} in {shown(line)}; give schema="
+        if value:
+            found = _fields_with(line, value[2])
+            return f"the field {found} must be {value[1]}; got {value[2]}; give schema= another type for it"
+        return f"must be one JSON object, in one line; got {shown(line)}; {error.removeprefix('JSON parse error: ')}"
+
+
+def _fields_with(line: bytes, text: str) -> str:
+    """The names of the fields with a value, which Arrow does not tell."""
+    try:
+        found = json.loads(line, parse_float=str, parse_int=str)
+        return " or ".join(repr(name) for name, value in found.items() if value == text) or "inside"
+    except (ValueError, AttributeError):
+        return "inside"

@@ -1,0 +1,215 @@
+"""Parquet files: cut at row groups, of which only the columns in use are read."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from penstock.errors import DataError
+from penstock.graph.files.layout import Layout, layout_of
+from penstock.graph.files.paths import File, find, first_line
+from penstock.graph.files.statistics import may_skip
+from penstock.graph.flat import empty
+from penstock.graph.source import UNCUT, Items, as_schema
+from penstock.graph.split import Bound, Joined, Split, joined
+from penstock.graph.types import is_text
+
+BATCH_BYTES = 16 << 20
+"""A batch is cut so that its columns take about so much, however many rows were asked for."""
+
+FOOTERS_AT_ONCE = 8
+
+
+def read_items(source: str, path: Any, schema: Any, partitions: bool) -> Items:
+    """Items of the rows of Parquet files; see `read_parquet`."""
+    files = find(source, path, partitions=partitions)
+    declared = None if schema is None else as_schema(source, schema)
+    with opened(files[0]) as parquet:
+        layout = layout_of(source, parquet.schema_arrow, files, declared)
+        refuse_other_schema(layout, files[0], files[0], parquet.schema_arrow)
+    return Items(layout.fields, ParquetPlan(layout, files))
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetPlan:
+    """Cuts Parquet files into splits."""
+
+    layout: Layout
+    files: tuple[File, ...]
+
+    def __call__(self, about_bytes: int, bounds: Sequence[Bound], columns: Collection[str] | None) -> Sequence[Split]:
+        if about_bytes == UNCUT and not bounds:  # nothing to decide, so that each footer is read when its turn comes
+            return joined(
+                (RowGroups(self.layout, self.files[0], file, 0, None, None, file.size) for file in self.files), UNCUT
+            )
+        return list(_packed(self._groups(bounds, columns), about_bytes))
+
+    def _groups(self, bounds: Sequence[Bound], columns: Collection[str] | None) -> Iterator[Group]:
+        with ThreadPoolExecutor(min(FOOTERS_AT_ONCE, len(self.files))) as pool:
+            for found in pool.map(lambda file: self._footer(file, bounds, columns), self.files):
+                yield from found
+
+    def _footer(self, file: File, bounds: Sequence[Bound], columns: Collection[str] | None) -> list[Group]:
+        """The row groups of a file, as its footer tells them."""
+        flat, roots = self.layout.wanted(columns)
+        made = []
+        with opened(file) as parquet:
+            refuse_other_schema(self.layout, self.files[0], file, parquet.schema_arrow)
+            for at in range(parquet.metadata.num_row_groups):
+                group = parquet.metadata.row_group(at)
+                size = sum(column.total_compressed_size for column in _chunks(group, roots))
+                split = RowGroups(self.layout, self.files[0], file, at, at + 1, group.num_rows, size)
+                skip = bool(bounds) and may_skip(self.layout, file, parquet, group, bounds, flat)
+                made.append(Group(split, skip))
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroups(Split):
+    """Row groups of a Parquet file, from `start` to before `stop` (None: all)."""
+
+    layout: Layout
+    first_file: File
+    file: File
+    start: int
+    stop: int | None
+    rows: int | None
+    bytes: int
+
+    @property
+    def label(self) -> str:
+        if self.stop is None:
+            return self.file.name
+        last = self.stop - 1
+        groups = f"row group {last}" if self.start == last else f"row groups {self.start} to {last}"
+        return f"{self.file.name}, {groups}"
+
+    def followed_by(self, other: RowGroups) -> RowGroups:
+        """This and the row groups right behind it in the same file."""
+        rows = (self.rows or 0) + (other.rows or 0)
+        return RowGroups(
+            self.layout, self.first_file, self.file, self.start, other.stop, rows, self.bytes + other.bytes
+        )
+
+    def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
+        flat, roots = self.layout.wanted(columns)
+        with opened(self.file) as parquet:
+            refuse_other_schema(self.layout, self.first_file, self.file, parquet.schema_arrow)
+            stop = parquet.metadata.num_row_groups if self.stop is None else self.stop
+            for group in range(self.start, stop):
+                size = min(at_most, _rows_at_once(parquet.metadata.row_group(group), roots))
+                # No threads: a task has one core. One group at a time: of the next nothing is needed yet.
+                found = parquet.iter_batches(batch_size=size, row_groups=[group], columns=roots, use_threads=False)
+                for batch in found:
+                    if batch.num_rows:
+                        yield self.layout.finished(batch.select(roots), self.file, flat)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One row group, and whether it can be left out."""
+
+    split: RowGroups
+    skip: bool
+
+
+def _packed(groups: Iterable[Group], about_bytes: int) -> Iterator[Split]:
+    """Row groups as splits of about so many bytes, which count the rows left out before each."""
+    skipped, run = 0, list[RowGroups]()
+    for group in groups:
+        if group.skip:
+            if run:
+                yield from _counted(run, about_bytes, skipped)
+                skipped, run = 0, []
+            skipped += group.split.rows or 0
+        else:
+            run.append(group.split)
+    if run:
+        yield from _counted(run, about_bytes, skipped)
+    elif skipped:
+        yield Joined((), skipped)
+
+
+def _counted(run: list[RowGroups], about_bytes: int, skipped: int) -> Iterator[Split]:
+    """Row groups that follow each other without a gap; those of one file become one part of a split."""
+    first, *rest = joined(run, about_bytes)
+    parts = tuple(_merged(first))
+    yield Joined(parts, skipped) if skipped or len(parts) > 1 else parts[0]
+    for split in rest:
+        parts = tuple(_merged(split))
+        yield Joined(parts) if len(parts) > 1 else parts[0]
+
+
+def _merged(split: Split) -> Iterator[RowGroups]:
+    waiting: RowGroups | None = None
+    for part in split.parts if isinstance(split, Joined) else (split,):
+        assert isinstance(part, RowGroups)
+        if waiting is not None and waiting.file is part.file:
+            waiting = waiting.followed_by(part)
+            continue
+        if waiting is not None:
+            yield waiting
+        waiting = part
+    if waiting is not None:
+        yield waiting
+
+
+def _chunks(group: Any, roots: Collection[str]) -> Iterator[Any]:
+    """The column chunks of a row group that hold some columns."""
+    for at in range(group.num_columns):
+        column = group.column(at)
+        if column.path_in_schema in roots or any(column.path_in_schema.startswith(f"{root}.") for root in roots):
+            yield column
+
+
+def _rows_at_once(group: Any, roots: Collection[str]) -> int:
+    """How many rows of a group make a batch that is not too large, since a row may hold long lists."""
+    size = sum(max(column.total_uncompressed_size, 8 * column.num_values) for column in _chunks(group, roots))
+    return max(1, BATCH_BYTES * int(group.num_rows) // max(1, int(size)))
+
+
+@contextlib.contextmanager
+def opened(file: File) -> Iterator[Any]:
+    """A Parquet file; what Arrow says of it is said in our words."""
+    try:
+        if file.size == 0:
+            raise pa.ArrowInvalid("it has no bytes")
+        # The pages of a local file are decoded where they lie; a remote one is asked for a row group at a time.
+        stream = pa.memory_map(file.path) if file.is_local else file.filesystem.open_input_file(file.path)
+        with stream, pq.ParquetFile(stream, pre_buffer=not file.is_local) as parquet:
+            yield parquet
+    except (FileNotFoundError, PermissionError) as error:
+        raise file.unreadable(error) from None
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(
+            f"{file.where}: must be a whole Parquet file; {first_line(error)}; leave it out, or write it again"
+        ) from None
+
+
+def refuse_other_schema(layout: Layout, first: File, file: File, found: pa.Schema) -> None:
+    """Refuse a file without the columns, or with columns of other types than the first file or the user's schema."""
+    says = "schema=" if layout.is_declared else f"{first.path!r}"
+    known = set(found.names)
+    for field in layout.schema:
+        if field.name not in known:
+            raise DataError(f"{file.where}: must have the field {field.name!r}, as {says} has; there is {found.names}")
+    own = {f.name: f.type for f in empty(pa.schema([found.field(name) for name in layout.schema.names])).schema}
+    for name, t in layout.own_fields.items():
+        there = own.get(name)
+        if there is None or not (there == t or layout.is_declared or (is_text(there) and is_text(t))):
+            raise DataError(
+                f"{file.where}: the field {name!r} must be {t}, as in {says}; it is {there}; write the file again, or "
+                f"give schema= to convert it"
+            )
+    extra = [name for name in found.names if name not in layout.schema.names]
+    if extra and not layout.is_declared:
+        raise DataError(
+            f"{file.where}: must have the fields of {first.path!r} and no others; it also has {extra}; give schema= "
+            f"with the fields to read"
+        )

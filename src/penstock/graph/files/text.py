@@ -1,0 +1,102 @@
+"""Files of text: an item a line."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import GraphError
+from penstock.graph.files.keys import constants
+from penstock.graph.files.layout import Layout, layout_of
+from penstock.graph.files.lines import BLOCK_BYTES, Block, Range, blocks, ranges, refuse_bad_text
+from penstock.graph.files.paths import find
+from penstock.graph.source import Items
+from penstock.graph.split import Split, joined
+from penstock.kernels.lines import line_bounds
+
+
+def read_items(source: str, path: object, line: str, file: str | None, offset: str | None, partitions: bool) -> Items:
+    """Items of the lines of text files; see `read_text`."""
+    named = [(line, pa.string()), (file, pa.string()), (offset, pa.int64())]
+    for name, _ in named:
+        if name is not None and not isinstance(name, str):
+            raise GraphError(f"{source}: the name of a field must be a string; got {name!r}")
+    files = find(source, path, partitions=partitions)
+    schema = pa.schema([(name, t) for name, t in named if name is not None])
+    layout = layout_of(source, schema, files, None)
+    fields = TextFields(layout, line, file, offset)
+    return Items(
+        layout.fields,
+        lambda about_bytes, bounds, columns: joined(
+            (Lines(fields, part) for found in files for part in ranges(found, about_bytes)), about_bytes
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class TextFields:
+    """The names of the fields of a line; those of its file and offset where they are asked for."""
+
+    layout: Layout
+    line: str
+    file: str | None
+    offset: str | None
+
+
+@dataclass(frozen=True)
+class Lines(Split):
+    """The lines that begin in a range of a text file."""
+
+    fields: TextFields
+    range: Range
+
+    @property
+    def label(self) -> str:
+        return self.range.label
+
+    @property
+    def bytes(self) -> int:
+        return self.range.stop - self.range.start
+
+    def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
+        flat, _ = self.fields.layout.wanted(columns)
+        given = constants(self.range.file, self.fields.layout.keys)
+        given[self.fields.file or ""] = pa.scalar(self.range.file.path)
+        scratch = Scratch()
+        for block in blocks(self.range):
+            refuse_bad_text(block)
+            made = scratch.columns(block, self.fields, flat)
+            rows = len(next(iter(made.values())))
+            arrays = [made[name] if name in made else pa.repeat(given[name], rows) for name in flat]
+            whole = pa.RecordBatch.from_arrays(arrays, names=flat)
+            for start in range(0, rows, at_most):
+                yield whole.slice(start, at_most)
+
+
+class Scratch:
+    """Memory that is used again for each block: only as much of it as there are lines is ever touched."""
+
+    def __init__(self) -> None:
+        self.bounds = np.empty(2 * BLOCK_BYTES + 3, np.int32)
+        self.even = np.arange(0, 1 << 16, 2, dtype=np.int32)
+
+    def columns(self, block: Block, fields: TextFields, flat: Sequence[str]) -> dict[str, pa.Array]:
+        """The lines without their ends, copied out of the block, or the places where they begin, or both."""
+        data = block.data
+        if 2 * len(data) + 3 > len(self.bounds):
+            self.bounds = np.empty(2 * len(data) + 3, np.int32)
+        count = line_bounds(data, data[: len(data) // 8 * 8].view(np.uint64), self.bounds)
+        if count > 2 * len(self.even):
+            self.even = np.arange(0, 2 * count, 2, dtype=np.int32)
+        lines = count // 2
+        made: dict[str, pa.Array] = {}
+        if fields.offset in flat:
+            made[fields.offset or ""] = pa.array(block.at + self.bounds[: 2 * lines : 2].astype(np.int64))
+        if fields.line in flat or not made:
+            # Lines and line ends alternate without a gap, so that they are an array as they lie; every other is a line.
+            both = pa.StringArray.from_buffers(2 * lines, pa.py_buffer(self.bounds), block.buffer)
+            made[fields.line] = both.take(pa.array(self.even[:lines]))
+        return made

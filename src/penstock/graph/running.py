@@ -1,0 +1,216 @@
+"""Run a stream: here or on Spark, to a table, to batches, to files or to a DataFrame. And show what would run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import GraphError
+from penstock.graph import nodes
+from penstock.graph.tree import At
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.engine.run import Run
+    from penstock.report.graph import GraphPicture
+    from penstock.spark.run import SparkRun
+    from penstock.spark.write import Written
+
+
+class Running:
+    """What can be done with a stream that is built.
+
+    `spark=` says where: a session of Spark, True for the active or else the embedded one, False for this process.
+    Unless said, a stream of data in the memory of this process runs here, and a stream of files or of a DataFrame on
+    Spark. The result is the same.
+    """
+
+    __slots__ = ()
+    node: nodes.GraphNode
+
+    def collect(
+        self,
+        spark: SparkSession | bool | None = None,
+        *,
+        control: Sequence[At] = (),
+        ordered: bool = False,
+        **options: Any,
+    ) -> pa.Table:
+        """Run the graph and gather the result as an Arrow table.
+
+        `control` holds signals placed from outside. On Spark the rows of keyed nodes come bucket by bucket, unless
+        `ordered=True` asks for them as one thread would have written them; here they always do. The other options say
+        how to run and never change the result: `compile=False` interprets everything, so that a debugger can step into
+        the functions; `batch_items` bounds how many source items are taken at a time; others are those of `prepare`.
+
+        >>> import penstock as ps
+        >>> ps.from_items([{"v": 1}]).collect().to_pylist()
+        [{'v': 1}]
+        """
+        return run(self, spark=spark, control=control, ordered=ordered, **options)[0]
+
+    def to_pandas(self, spark: SparkSession | bool | None = None, **options: Any) -> Any:
+        """Run the graph and gather the result as a pandas DataFrame. The options are those of `collect`.
+
+        >>> import penstock as ps
+        >>> ps.from_items([{"v": 1}]).to_pandas()
+           v
+        0  1
+        """
+        return self.collect(spark, **options).to_pandas()
+
+    def to_polars(self, spark: SparkSession | bool | None = None, **options: Any) -> Any:
+        """Run the graph and gather the result as a Polars DataFrame. The options are those of `collect`."""
+        try:
+            import polars
+        except ImportError:
+            raise GraphError("to_polars: needs the package polars, which is not installed; pip install polars") from None
+        return polars.from_arrow(self.collect(spark, **options))
+
+    def to_spark(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        control: Sequence[At] = (),
+        ordered: bool = False,
+        **options: Any,
+    ) -> DataFrame:
+        """The result as a DataFrame of Spark, computed when an action asks for it: for any writer, join or query.
+
+        With `ordered=True` its partitions, and the rows in each, are in the order of the stream.
+        """
+        made = prepare(self, spark=True if spark is None else spark, control=control, ordered=ordered, **options)
+        return made.frame()  # type: ignore[union-attr]
+
+    def write_parquet(self, path: Any, spark: SparkSession | bool | None = None, **options: Any) -> Written:
+        """Run the graph and write the result to a folder of Parquet files, all or nothing; see `docs/spark.md`.
+
+        Each task writes its own part. `mode=` is "error" (the folder must not be there), "overwrite" or "append";
+        `ordered=True` gives parts, and the rows in them, in the order of the stream. Other options are those of
+        `collect`, and `compression=`.
+        """
+        return _write(self, "parquet", path, spark, options)
+
+    def write_csv(self, path: Any, spark: SparkSession | bool | None = None, **options: Any) -> Written:
+        """The same as CSV files with a header. Lists have no form there and are refused."""
+        return _write(self, "csv", path, spark, options)
+
+    def write_json(self, path: Any, spark: SparkSession | bool | None = None, **options: Any) -> Written:
+        """The same as files of JSON, one object a line."""
+        return _write(self, "json", path, spark, options)
+
+    def batches(self, *, control: Sequence[At] = (), **options: Any) -> Iterator[pa.RecordBatch]:
+        """Run the graph and hand out the result batch by batch, so that it need never be in memory as a whole.
+
+        >>> import penstock as ps
+        >>> sum(batch.num_rows for batch in ps.from_items([{"v": 1}, {"v": 2}]).batches(batch_items=1))
+        2
+        """
+        from penstock.engine.run import Run
+
+        for (batch,) in Run((self.node,), control, **options).batches():
+            if batch.num_rows:
+                yield batch
+
+    def prepare(self, spark: SparkSession | bool | None = None, **options: Any) -> Run | SparkRun:
+        """Plan a run without running it: the result comes from its `collect`, what was counted from `statistics`.
+
+        Options: `compile`, `batch_items`, `fuse`, `width`, `capacity`, `capacity_signals`, `context`, `credit`,
+        `threshold`, `policy`, `seed`, `trace`, `check`, and on Spark also `buckets`, over how many tasks keys are
+        spread, `split_bytes`, how much of a source a task reads, and `on_progress`. What cannot be run is refused here.
+
+        >>> import penstock as ps
+        >>> evens = ps.from_items([{"v": v} for v in range(10)]).filter(lambda v: v % 2 == 0)
+        >>> run = evens.map(w=lambda v: v // 2).prepare(fuse=False, width=4)
+        >>> run.collect()["w"].to_pylist()
+        [0, 1, 2, 3, 4]
+        >>> [(node.name, node.firings, node.items) for node in run.statistics().nodes]
+        [('filter', 3, 10), ("map 'w'", 2, 5)]
+        """
+        return prepare(self, spark=spark, **options)
+
+    def explain(self, **options: Any) -> str:
+        """The graph and the plan as text: which nodes run in one loop, why each loop ends where it does, and channels.
+
+        For a stream that runs on Spark also the stages, with the reason of every shuffle. The options are those of
+        `prepare`. What is chosen while running, the `explain` of a run tells.
+
+        >>> import penstock as ps
+        >>> print(ps.from_items([{"v": 1}], name="numbers").filter(lambda v: v > 0).explain())  # doctest: +ELLIPSIS
+        source 'numbers'...
+        """
+        return self.prepare(**options).explain()
+
+    def show(self) -> GraphPicture:
+        """A picture of the graph and its plan: SVG in a notebook and with `.svg()`, Mermaid text with `.mermaid()`.
+
+        >>> import penstock as ps
+        >>> ps.from_items([{"v": 1}]).filter(lambda v: v > 0).show().svg()[:4]
+        '<svg'
+        """
+        from penstock.report.graph import picture
+
+        return picture((self.node,))
+
+    def _repr_html_(self) -> str:
+        return self.show().svg()
+
+
+def run(*streams: Running, spark: SparkSession | bool | None = None, **options: Any) -> tuple[pa.Table, ...]:
+    """Run several results of one source together, in one pass, and gather each as a table.
+
+    >>> import penstock as ps
+    >>> items = ps.from_items([{"v": 1}, {"v": -1}])
+    >>> up, down = ps.run(items.filter(lambda v: v > 0), items.filter(lambda v: v < 0))
+    >>> up.to_pydict(), down.to_pydict()
+    ({'v': [1]}, {'v': [-1]})
+    """
+    return prepare(*streams, spark=spark, **options).tables()
+
+
+def prepare(
+    *streams: Running,
+    spark: SparkSession | bool | None = None,
+    control: Sequence[At] = (),
+    ordered: bool = False,
+    **options: Any,
+) -> Run | SparkRun:
+    """Plan a run of several results without running it, as `Stream.prepare` does for one.
+
+    >>> import penstock as ps
+    >>> items = ps.from_items([{"v": 1}, {"v": -1}])
+    >>> planned = ps.prepare(items.filter(lambda v: v > 0), items.filter(lambda v: v < 0), fuse=False, compile=False)
+    >>> [table.num_rows for table in planned.tables()]
+    [1, 1]
+    >>> [node.items for node in planned.statistics().nodes]
+    [2, 2]
+    """
+    for stream in streams:
+        if not isinstance(stream, Running):
+            raise GraphError(f"run: takes streams; got {stream!r}")
+    if not streams:
+        raise GraphError("run: takes at least one stream; got none")
+    leaves = tuple(stream.node for stream in streams)
+    if _is_here(leaves, spark):
+        from penstock.engine.run import Run
+
+        return Run(leaves, control, **options)
+    from penstock.spark.run import SparkRun
+
+    return SparkRun(leaves, control, None if isinstance(spark, bool) else spark, ordered=ordered, **options)
+
+
+def _is_here(leaves: Sequence[nodes.GraphNode], spark: object) -> bool:
+    """Whether to run in this process."""
+    if spark is None:
+        return leaves[0].source.items.is_here
+    return spark is False
+
+
+def _write(stream: Running, format: str, path: Any, spark: Any, options: dict[str, Any]) -> Written:
+    from penstock.spark.write import write
+
+    return write(stream.node, format, path, spark, **options)

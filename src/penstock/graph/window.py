@@ -1,0 +1,192 @@
+"""Windows by key: which items of a key belong together, and when that is all of them.
+
+A window has a number, which says where it begins: window q of a key holds its items from the place (or the time)
+q · every on, as many (or for as long) as was asked for. What is said here is the whole truth about bounds; the
+reference asks it item by item, and the loops compute the same.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from penstock.errors import GraphError
+from penstock.graph import types
+
+MOST_OPEN = 1 << 16
+"""How many windows of a key may be open at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """One window for all items of a key; it closes with the stream."""
+
+    open_at_once = 1
+    bounds: tuple[str, ...] = ()
+
+    def bounds_type(self) -> pa.DataType:
+        return pa.int64()
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Windows of `count` items of a key; one begins every `every` items. A window closes with its last item.
+
+    Those that are not full when the stream ends are given too, unless `partial` is false.
+    """
+
+    count: int
+    every: int
+    partial: bool
+    bounds: tuple[str, ...] = ()
+
+    @property
+    def open_at_once(self) -> int:
+        return -(-self.count // self.every)
+
+    def bounds_type(self) -> pa.DataType:
+        return pa.int64()
+
+    def windows_of(self, place: int) -> list[int]:
+        """The numbers of the windows that the item at a place is in, in order."""
+        return list(range(max(0, (place - self.count) // self.every + 1), place // self.every + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Windows of time: [q · every, q · every + length) for every whole number q, also below 0.
+
+    The windows of a key close by the times of its own items: one of time t closes those with end + late <= t. An item
+    of which every window has closed is late. Numbers are in the unit of the time field, whose type is `type`.
+    """
+
+    field: str
+    length: Any
+    every: Any
+    late: Any
+    late_items: str
+    bounds: tuple[str, ...] = ()
+    type: pa.DataType = None
+
+    @property
+    def is_float(self) -> bool:
+        return types.is_float(self.type)
+
+    @property
+    def open_at_once(self) -> int:
+        if self.is_float:
+            held = min((self.length + self.late) / self.every, MOST_OPEN)
+            return math.ceil(held) + 1  # one more, because bounds are rounded
+        return int(-(-(self.length + self.late) // self.every))
+
+    def bounds_type(self) -> pa.DataType:
+        if types.is_time(self.type):
+            return self.type
+        return pa.float64() if self.is_float else pa.int64()
+
+    @property
+    def least_time(self) -> Any:
+        return -self.greatest_time
+
+    @property
+    def greatest_time(self) -> Any:
+        """The greatest time whose windows have bounds that can be held, with room for one more on each side."""
+        reach = self.length + self.late + 2 * self.every
+        if self.is_float:
+            # A number q beyond 2**53 is no float, and its bounds would be rounded away.
+            return min(self.every * 2.0**50, sys.float_info.max / 4)
+        bits = self.bounds_type().bit_width if types.is_time(self.type) else 64
+        return 2 ** (bits - 1) - 1 - reach
+
+    def start(self, number: int) -> Any:
+        return number * self.every
+
+    def end(self, number: int) -> Any:
+        return number * self.every + self.length
+
+    def windows_of(self, time: Any) -> list[int]:
+        """The numbers of the windows that an item of this time is in, in order."""
+        number = int(time // self.every)
+        while self.start(number + 1) <= time:
+            number += 1
+        while self.start(number) > time:
+            number -= 1
+        found = []
+        while self.end(number) > time:
+            found.append(number)
+            number -= 1
+        return found[::-1]
+
+
+Window = Whole | Counted | Timed
+
+
+def counted(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> Counted:
+    """Windows of a number of items, after checking that they can be."""
+    every = count if every is None else every
+    for name, value in (("count", count), ("every", every)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise GraphError(f"window: {name}= must be a whole number of at least 1; got {value!r}")
+    if not isinstance(partial, bool):
+        raise GraphError(f"window: partial= must be True or False; got {partial!r}")
+    return _checked(Counted(count, every, partial, bounds))
+
+
+def timed(given: Timed, where: str, t: pa.DataType) -> Timed:
+    """Windows of time with their numbers in the unit of a field of type `t`, after checking that they can be."""
+    number = _number(where, given.field, t)
+    length, late = number("length", given.length), number("late", given.late)
+    every = length if given.every is None else number("every", given.every)
+    for name, value, least in (("length", length, 1), ("every", every, 1), ("late", late, 0)):
+        if value < 0 or (least and value == 0):
+            raise GraphError(f"{where}: {name}= must be {'more than' if least else 'at least'} 0; got {value!r}")
+    if given.late_items not in ("drop", "error"):
+        raise GraphError(f"{where}: late_items= must be 'drop' or 'error'; got {given.late_items!r}")
+    if not types.is_float(t) and length + late + every > 1 << 61:
+        raise GraphError(f"{where}: length=, late= and every= must be less than 2**60; got {(length, late, every)}")
+    return _checked(replace(given, length=length, every=every, late=late, type=t))
+
+
+def _checked(window: Any) -> Any:
+    if window.open_at_once > MOST_OPEN:
+        raise GraphError(
+            f"window: at most {MOST_OPEN:,} windows of a key may be open at a time; here it may be "
+            f"{window.open_at_once:,}; choose a larger every="
+        )
+    return window
+
+
+def _number(where: str, field: str, t: pa.DataType) -> Callable[[str, Any], Any]:
+    """What turns a length of time as given into the unit of the field."""
+    if not (types.is_integer(t) or types.is_float(t) or pt.is_timestamp(t) or pt.is_date32(t) or pt.is_duration(t)):
+        raise GraphError(
+            f"{where}: the time must be an integer, a float, a timestamp, a date or a duration; {field!r} is {t}"
+        )
+
+    def number(name: str, given: Any) -> Any:
+        if isinstance(given, timedelta) and types.is_time(t):
+            return _in_unit(where, name, given, t)
+        if isinstance(given, int) and not isinstance(given, bool):
+            return float(given) if types.is_float(t) else given
+        if isinstance(given, float) and types.is_float(t) and math.isfinite(given):
+            return given
+        kinds = "a number" if types.is_float(t) else "an int"
+        kinds += ", or a timedelta" if types.is_time(t) else ""
+        raise GraphError(f"{where}: {name}= must be {kinds}, because {field!r} is {t}; got {given!r}")
+
+    return number
+
+
+def _in_unit(where: str, name: str, given: timedelta, t: pa.DataType) -> int:
+    unit = 86_400 * 10**9 if pt.is_date32(t) else {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[t.unit]
+    found, rest = divmod(given // timedelta(microseconds=1) * 1000, unit)
+    if rest:
+        raise GraphError(f"{where}: {name}= must be a whole number of the units of {t}; got {given!r}")
+    return found

@@ -1,0 +1,242 @@
+"""The code of an aggregate by key: accumulators in cells, one for each window of a key that may be open.
+
+A key has as many cells as windows can be open at once, and window q lies in cell q modulo that number, so that no two
+that are open share one. A cell knows how many items it has had; 0 says that its window is not open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from penstock.graph import nodes as n
+from penstock.graph import types
+from penstock.graph.aggregate import Builtin
+from penstock.graph.window import Counted, Timed, Whole
+from penstock.plan.accumulate import Accumulator
+from penstock.plan.code import Level, Local, Site, Value, cast
+from penstock.plan.spec import Cells
+
+if TYPE_CHECKING:
+    from penstock.plan.loop import LoopWriter
+
+
+class CellAccumulator(Accumulator):
+    """Accumulators whose variables are fields of a cell: of that which the variable named `cell` says."""
+
+    def __init__(self, loop: LoopWriter, node: n.KeyedAggregate) -> None:
+        super().__init__(loop, node, is_carried=True)
+        self.name, self.cell = f"ce{loop.tree.number[node]}", ""
+        self.cells = loop.code.cells.setdefault(self.name, Cells(node, node.window.open_at_once))
+
+    def _variable(self, result: str, part: str, is_float: bool = False) -> str:
+        return self.field(f"v{list(self.node.results).index(result)}{part}", is_float)
+
+    def field(self, name: str, is_float: bool = False) -> str:
+        """A field of the cell."""
+        self.cells.fields.setdefault(name, "f8" if is_float else "i8")
+        return f"{self.name}_{name}[{self.cell}]"
+
+    def _fold_record(self, name: str, fold: n.Folding) -> str:
+        record = f"{self.name}_f{list(self.node.results).index(name)}"
+        self.cells.folds.setdefault(record, fold.record)
+        return record
+
+    def _fold_at(self, record: str) -> str:
+        return f"{record}[{self.cell}]"
+
+    def _note_halves(self, name: str) -> None:
+        """Nothing to note: a sum in halves carries over with every item."""
+
+    def _add_sum(self, name: str, result: Builtin, value: Local, site: Site) -> None:
+        super()._add_sum(name, result, value, site)
+        if not types.is_float(self._type(result)):
+            low, high = self._variable(name, "x"), self._variable(name, "h")
+            self.loop.out.line(f"{high} += {low} >> 32")
+            self.loop.out.line(f"{low} &= 4294967295")
+
+    def _keeper(self, name: str, result: Builtin) -> Value:
+        t = self._type(result)
+        held = self._variable(name, "x", types.is_float(t))
+        return Local(f"{cast(t)}({held})", store=held)
+
+    def finish(self, site: Site) -> Level:
+        own = super().finish(site)
+        for name in self.node.results:
+            value = own[name]
+            if isinstance(value, Local):  # as a plain number, whatever the array gave
+                local = self.loop.out.fresh()
+                self.loop.out.line(f"{local} = {cast(self.node.shape.fields[name])}({value.name})")
+                own[name] = Local(local)
+        return own
+
+
+class KeyedFold:
+    """One aggregate by key in one loop: what happens with an item, and at the end of the stream for each key."""
+
+    def __init__(self, loop: LoopWriter, node: n.KeyedAggregate) -> None:
+        self.loop, self.node, self.window = loop, node, node.window
+        self.accumulator = CellAccumulator(loop, node)
+        self.state = loop.state_array(node)
+        self.width = node.window.open_at_once
+
+    def item(self, site: Site) -> None:
+        slot = self.loop.slot_of(self.node, site)
+        if isinstance(self.window, Whole):
+            self._item_of_whole(slot, site)
+        elif isinstance(self.window, Counted):
+            self._item_of_count(self.window, slot, site)
+        else:
+            self._item_of_time(self.window, slot, site)
+
+    def end(self, slot: str, site: Site) -> None:
+        """Close what is open of a key."""
+        if isinstance(self.window, Whole):
+            self.accumulator.cell = slot
+            self._give(slot, "0", "0", site)
+        elif isinstance(self.window, Counted):
+            self._end_of_count(self.window, slot, site)
+        else:
+            self._end_of_time(self.window, slot, site)
+
+    # All items of a key
+
+    def _item_of_whole(self, slot: str, site: Site) -> None:
+        self.accumulator.cell = slot
+        with self.loop.arriving(self.node, slot, site):
+            self.accumulator.begin(self._key_site(slot, site.fork()))
+        self.accumulator.add(site)
+
+    # Windows of a number of items
+
+    def _item_of_count(self, window: Counted, slot: str, site: Site) -> None:
+        out, count, every = self.loop.out, window.count, window.every
+        if self.node.has_end:
+            with self.loop.arriving(self.node, slot, site):
+                pass
+        place = self._progress(slot)
+        out.line(f"{self._held(slot)} = {place} + 1")
+        first = f"max(0, ({place} - {count}) // {every} + 1)"
+        with self._windows(slot, first, f"{place} // {every} + 1", site):
+            self._add(slot, site.fork())
+        full = f"{place} + 1 - {count}"
+        with out.block(f"if {full} >= 0 and ({full}) % {every} == 0"):
+            number = out.fresh("q")
+            out.line(f"{number} = ({full}) // {every}")
+            self._choose(slot, number)
+            self._give(slot, f"{number} * {every}", f"{place} + 1", site.fork(aligned=False))
+            out.line(f"{self.accumulator.field('n')} = 0")
+
+    def _end_of_count(self, window: Counted, slot: str, site: Site) -> None:
+        place, count, every = self._progress(slot), window.count, window.every
+        first = f"max(0, ({place} - {count}) // {every} + 1)"
+        with self._windows(slot, first, f"({place} - 1) // {every} + 1", site) as number:
+            n_items = f"as_int({self.accumulator.field('n')})"
+            with self.loop.out.block(f"if {n_items} != 0"):
+                start = f"{number} * {every}"
+                self._give(slot, start, f"{start} + {n_items}", self._many(site))
+
+    # Windows of time
+
+    def _item_of_time(self, window: Timed, slot: str, site: Site) -> None:
+        out = self.loop.out
+        value = self.loop.scalar_or_ref(window.field, site)
+        assert isinstance(value, Local)
+        time = value.name
+        with out.block(f"if not {window.least_time!r} <= {time} <= {window.greatest_time!r}"):
+            self.loop.fault("bad_time", self.node, window.field)
+        with self.loop.arriving(self.node, slot, site):
+            out.line(f"{self._held(slot)} = {time}")
+        newest = self._progress(slot)
+        with out.block(f"if {time} > {newest}"):
+            self._close_until(window, slot, newest, time, site)
+            out.line(f"{newest} = {time}")
+            out.line(f"{self._held(slot)} = {time}")
+        first, last = out.fresh("q"), out.fresh("q")
+        out.line(f"{first} = {self._first_open(window, newest)}")
+        out.line(f"{last} = last_window({time}, {window.every!r})")
+        if window.late_items == "error":
+            mine = f"first_window({time}, {window.every!r}, {window.length!r}, {_zero(window)})"
+            with out.block(f"if {last} < {first} and {mine} <= {last}"):
+                self.loop.fault("late_item", self.node, window.field)
+        mine = f"first_window({time}, {window.every!r}, {window.length!r}, {_zero(window)})"
+        with self._windows(slot, f"max({first}, {mine})", f"{last} + 1", site):
+            self._add(slot, site.fork())
+
+    def _close_until(self, window: Timed, slot: str, newest: str, time: str, site: Site) -> None:
+        """Close the windows that an item of this time closes, in order; only those up to the newest have items."""
+        stop = f"min(last_window({newest}, {window.every!r}) + 1, {self._first_open(window, time)})"
+        with self._windows(slot, self._first_open(window, newest), stop, site) as number:
+            self._give_if_open(window, slot, number, self._many(site))
+
+    def _end_of_time(self, window: Timed, slot: str, site: Site) -> None:
+        newest = self._progress(slot)
+        stop = f"last_window({newest}, {window.every!r}) + 1"
+        with self._windows(slot, self._first_open(window, newest), stop, site) as number:
+            self._give_if_open(window, slot, number, self._many(site))
+
+    def _give_if_open(self, window: Timed, slot: str, number: str, site: Site) -> None:
+        with self.loop.out.block(f"if {self.accumulator.field('n')} != 0"):
+            start = f"{number} * {window.every!r}"
+            self._give(slot, start, f"{start} + {window.length!r}", site)
+            self.loop.out.line(f"{self.accumulator.field('n')} = 0")
+
+    def _first_open(self, window: Timed, newest: str) -> str:
+        return f"first_window({newest}, {window.every!r}, {window.length!r}, {window.late!r})"
+
+    # What all have in common
+
+    def _held(self, slot: str) -> str:
+        return f'{self.state}["at"][{slot}]'
+
+    def _progress(self, slot: str) -> str:
+        """A variable with how far a key is: its number of items, or its newest time."""
+        local = self.loop.out.fresh()
+        is_float = isinstance(self.window, Timed) and self.window.is_float
+        self.loop.out.line(f"{local} = {'as_float' if is_float else 'as_int'}({self._held(slot)})")
+        return local
+
+    @contextmanager
+    def _windows(self, slot: str, first: str, stop: str, site: Site) -> Iterator[str]:
+        """A loop over windows by their numbers, with the cell of each."""
+        number = self.loop.out.fresh("q")
+        with self.loop.out.block(f"for {number} in range({first}, {stop})"):
+            self._choose(slot, number)
+            yield number
+
+    def _choose(self, slot: str, number: str) -> None:
+        cell = self.loop.out.fresh("c")
+        place = slot if self.width == 1 else f"{slot} * {self.width} + {number} % {self.width}"
+        self.loop.out.line(f"{cell} = {place}")
+        self.accumulator.cell = cell
+
+    def _add(self, slot: str, site: Site) -> None:
+        count = self.accumulator.field("n")
+        with self.loop.out.block(f"if {count} == 0"):
+            self.accumulator.begin(self._key_site(slot, site.fork()))
+        self.loop.out.line(f"{count} += 1")
+        self.accumulator.add(site)
+
+    def _key_site(self, slot: str, site: Site) -> Site:
+        return site.with_own(self.loop.key_level(self.node, slot))
+
+    def _many(self, site: Site) -> Site:
+        """The place inside a loop over the windows that close."""
+        return site.fork(factor=site.factor * self.width, aligned=False)
+
+    def _give(self, slot: str, start: str, end: str, site: Site) -> None:
+        """Send what has come of a window."""
+        level: Level = {name: value for name, value in site.own.items() if name.startswith("#")}
+        level |= self.loop.key_level(self.node, slot)
+        for name, value in zip(self.window.bounds, (start, end), strict=False):
+            if name:
+                local = self.loop.out.fresh()
+                self.loop.out.line(f"{local} = {value}")
+                level[name] = Local(local)
+        own = self.accumulator.finish(site.with_own(level))
+        self.loop.send(self.node, site.with_own(own, aligned=False))
+
+
+def _zero(window: Timed) -> str:
+    return "0.0" if window.is_float else "0"

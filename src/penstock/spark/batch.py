@@ -1,0 +1,341 @@
+"""A graph as a batch job on Spark: the driver's side.
+
+The splits of the source become the rows of a DataFrame, every stage one `mapInArrow` over it, and every level of
+exchanges one shuffle of block rows. What comes back is small: results to collect, or the names of files that the tasks
+have written, and what they counted.
+"""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import GraphError
+from penstock.graph import nodes as n
+from penstock.graph.needs import needs
+from penstock.graph.placing import ITEMS, fields_of
+from penstock.graph.split import Split
+from penstock.graph.tree import At, Tree, check_signals
+from penstock.plan.cut import Cut, cut
+from penstock.spark import job
+from penstock.spark.block import ROWS, Block, blocks
+from penstock.spark.frame import FrameItems, FrameSplit
+from penstock.spark.monitor import Monitor, Report, reporting
+from penstock.spark.session import block_session, session
+from penstock.spark.survey import Placement, Sought, placement, surveyed
+from penstock.spark.survey import gathered as surveyed_by
+from penstock.spark.task import Program, ResultWriter, run_nothing, run_received, run_split, run_whole
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SPLIT_BYTES = 64 << 20
+"""How much of the source one task reads, unless there is so little that some cores would have nothing to do."""
+TASKS_A_CORE = 4
+Batches = Iterable[pa.RecordBatch]
+Task = Callable[[Any], Iterator[Any]]
+
+
+class BatchJob:
+    """Some results of a graph, planned for a Spark session. It can be run once."""
+
+    def __init__(
+        self,
+        leaves: Sequence[n.GraphNode],
+        control: Sequence[At] = (),
+        spark: SparkSession | None = None,
+        *,
+        results: Callable[[int, int], ResultWriter] = job.CollectWriter,
+        is_ordered: bool = False,
+        is_collected: bool = False,
+        buckets: int | None = None,
+        split_bytes: int | None = None,
+        **options: Any,
+    ) -> None:
+        self.tree, self.leaves = Tree(tuple(leaves)), tuple(leaves)
+        self.control = check_signals(self.tree, control)
+        self.user_spark = session() if spark is None else spark
+        self.spark = block_session(self.user_spark)
+        self.group = f"penstock-{uuid.uuid4().hex}"
+        self.cut: Cut = planned_cut(self.leaves, self.control, is_ordered=is_ordered, is_collected=is_collected)
+        self.columns = needs(self.tree)[self.tree.source]
+        items = self.tree.source.items
+        self.frame = self._in_order(items) if isinstance(items, FrameItems) else None
+        self.splits = self._splits(split_bytes) if self.frame is None else []
+        self.placement: Placement = placement(self)
+        self.layout = job.laid_out(self.cut, len(self.splits), _whole("buckets", buckets) or self.cores)
+        self.program = job.program_of(
+            self.cut, self.layout, results, options, self.placement.signals, self.placement.bases
+        )
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time."""
+        return max(1, int(self.spark.sparkContext.defaultParallelism))
+
+    def _in_order(self, items: FrameItems) -> DataFrame:
+        """The DataFrame that is the source. It is kept where it will be read twice, so that both see the same order."""
+        found = items.in_order(self.columns | set(fields_of(self.control)), 2 * self.cores)
+        return found.persist() if self.control else found
+
+    def _splits(self, split_bytes: int | None) -> Sequence[Split]:
+        """The splits: about so large, and enough of them for all cores."""
+        items = self.tree.source.items
+        wanted = _whole("split_bytes", split_bytes)
+        if wanted is None:
+            total = sum(split.bytes for split in items.splits(SPLIT_BYTES))
+            wanted = max(1, min(SPLIT_BYTES, total // (TASKS_A_CORE * self.cores) + 1))
+        return list(items.splits(wanted)) or [NoItems()]
+
+    @property
+    def counts(self) -> dict[int, int] | None:
+        """How many items each split has, where all know it."""
+        found = {number: split.rows for number, split in enumerate(self.splits)}
+        known = {number: count for number, count in found.items() if count is not None}
+        return known if self.frame is None and len(known) == len(found) else None
+
+    def survey(self, sought: Sought) -> dict[int, Any]:
+        """What a first pass over all items sees: how many there are in each split, and values of fields."""
+        if self.frame is not None:
+            rows = self.frame.mapInArrow(_survey_frame(sought), ROWS)
+        else:
+            rows = self.over_splits([_pickled(split) for split in self.splits], _survey_split(sought))
+        return surveyed_by(self._arrived(lambda report: rows.toArrow()), job.first_failure)
+
+    # On Spark
+
+    def rows(self, report: Report | None = None, last: tuple[Any, Task] | None = None) -> DataFrame:
+        """All that the tasks give, as block rows; or, with `last`, what it makes of those that the last tasks give."""
+        held = _pickled(self.program)
+        schema, convert = last or (ROWS, _as_it_is)
+        levels = len(self.layout.partitions)
+        first = (ROWS, _as_it_is) if levels else (schema, convert)
+        if self.frame is not None:
+            found = self._over_frame(held, report, first)
+        elif self.cut.is_whole:
+            splits = [_pickled(split) for split in self.splits]
+            found = self.spark.range(0, 1, 1, 1).mapInArrow(_then(_whole_task(held, splits, report), first[1]), first[0])
+        else:
+            splits = [_pickled(split) for split in self.splits]
+            found = self.over_splits(splits, _split_task(held, report), first)
+        for level, partitions in enumerate(self.layout.partitions, 1):
+            then, given = (convert, schema) if level == levels else (_as_it_is, ROWS)
+            task = _then(_level_task(held, level, report), then)
+            found = found.repartitionById(partitions, "target").mapInArrow(task, given)
+        return found
+
+    def _over_frame(self, held: bytes, report: Report | None, last: tuple[Any, Task]) -> DataFrame:
+        """A task for each partition of the DataFrame that is the source, and one for a split without items."""
+        assert self.frame is not None
+        schema, convert = last
+        found = self.frame.mapInArrow(_then(_frame_task(held, report), convert), schema)
+        if not self.layout.partitions:
+            return found
+        return found.unionAll(self.spark.range(0, 1, 1, 1).mapInArrow(_nothing_task(held), ROWS))
+
+    def over_splits(
+        self,
+        splits: Sequence[bytes],
+        run: Callable[[int, bytes], Iterator[pa.RecordBatch]],
+        last: tuple[Any, Task] | None = None,
+    ) -> DataFrame:
+        """A task for each split, with what `run` gives for it. Little splits travel with the task, large ones as rows."""
+        schema, convert = last or (ROWS, _as_it_is)
+        count = len(splits)
+        if sum(map(len, splits)) <= _SMALL:
+            return self.spark.range(0, count, 1, count).mapInArrow(_then(_numbered_task(run, splits), convert), schema)
+        table = pa.table({"number": pa.array(range(count), pa.int64()), "split": pa.array(splits, pa.binary())})
+        return self.spark.createDataFrame(table).mapInArrow(_then(_carried_task(run), convert), schema)
+
+    def run(self, on_progress: Callable[..., None] | None = None) -> job.Gathered:
+        """Run the job. An error of a task is raised here, as soon as it is known."""
+        try:
+            return job.gathered(self._arrived(lambda report: self.rows(report).toArrow(), on_progress))
+        finally:
+            if self.frame is not None and self.control:
+                self.frame.unpersist()
+
+    def _arrived(self, action: Callable[[Report], Any], on_progress: Callable[..., None] | None = None) -> list[Block]:
+        with Monitor(self, on_progress) as monitor:
+            arrived = monitor.watch(action)
+        batches = arrived.combine_chunks().to_batches() if arrived.num_rows else []
+        return [block for batch in batches for block in blocks(batch)]
+
+    def tables(self, on_progress: Callable[..., None] | None = None) -> tuple[tuple[pa.Table, ...], job.Gathered]:
+        """All results, whole, and what was counted."""
+        found = self.run(on_progress)
+        outputs = {o.leaf: o for stage in self.cut.stages for o in stage.outputs if o.leaf is not None}
+        tables = tuple(
+            job.table(leaf, found.results.get(at, []), outputs[at].has_places) for at, leaf in enumerate(self.leaves)
+        )
+        return tables, found
+
+
+_SMALL = 1 << 20
+
+
+def planned_cut(
+    leaves: Sequence[n.GraphNode], control: Sequence[At], *, is_ordered: bool, is_collected: bool
+) -> Cut:
+    """The stages of some results. What is collected in order is put in order by the driver."""
+    items = leaves[0].source.items
+    is_frame = isinstance(items, FrameItems)
+    order = items.order_by if isinstance(items, FrameItems) else ()
+    made = cut(
+        leaves,
+        [type(given.signal) for given in control],
+        places=is_ordered and is_collected,
+        is_ordered=is_ordered and not is_collected,
+        aligned=order[0] if order else None,
+        is_gathered_at_source=not is_frame,
+    )
+    if is_frame and not order:
+        _refuse_unordered(leaves[0].source, made, control, is_ordered)
+    return made
+
+
+def _refuse_unordered(source: n.Source, made: Cut, control: Sequence[At], is_ordered: bool) -> None:
+    """A DataFrame has no order of its own, so what depends on one has no meaning."""
+    reasons = [exchange.reason for exchange in made.exchanges]
+    reasons += ["a signal is placed among its items"] if control else []
+    reasons += ["the result is to be in order"] if is_ordered else []
+    if reasons:
+        raise GraphError(
+            f"{source.label}: a DataFrame must have an order, because {reasons[0]}; it has none; name the columns of "
+            f"it: from_spark(df, order_by=...)"
+        )
+
+
+class NoItems(Split):
+    """A split with nothing in it, for a source that has none: some nodes have something to say even then."""
+
+    label, bytes, rows = "no items", 0, 0
+
+    def read(self, columns: Any, at_most: int) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+
+def _whole(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise GraphError(f"run: {name} must be a whole number of at least 1; got {value!r}")
+    return value
+
+
+def _pickled(thing: Any) -> bytes:
+    from pyspark import cloudpickle
+
+    return cloudpickle.dumps(thing)  # type: ignore[no-any-return]
+
+
+# In a task
+
+
+@lru_cache(maxsize=8)
+def _program(held: bytes) -> Program:
+    """The program of a job, unpacked once in each worker."""
+    return pickle.loads(held)  # type: ignore[no-any-return]
+
+
+def _split_task(held: bytes, report: Report | None) -> Callable[[int, bytes], Iterator[pa.RecordBatch]]:
+    def run(number: int, split: bytes) -> Iterator[pa.RecordBatch]:
+        return reporting(run_split(_program(held), number, pickle.loads(split)), report)
+
+    return run
+
+
+def _survey_split(sought: Sought) -> Callable[[int, bytes], Iterator[pa.RecordBatch]]:
+    def run(number: int, held: bytes) -> Iterator[pa.RecordBatch]:
+        split = pickle.loads(held)
+        return surveyed(split.read(list(sought), ITEMS), number, split.label, sought)
+
+    return run
+
+
+def _survey_frame(sought: Sought) -> Task:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        split = FrameSplit(batches)
+        return surveyed(split.read(list(sought), ITEMS), _partition(), split.label, sought)
+
+    return task
+
+
+def _frame_task(held: bytes, report: Report | None) -> Task:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return reporting(run_split(_program(held), _partition(), FrameSplit(batches)), report)
+
+    return task
+
+
+def _nothing_task(held: bytes) -> Task:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield from run_nothing(_program(held))
+
+    return task
+
+
+def _partition() -> int:
+    """The number of the partition that this task runs on."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.partitionId())
+
+
+def _as_it_is(rows: Iterator[Any]) -> Iterator[Any]:
+    return rows
+
+
+def _then(task: Task, convert: Task) -> Task:
+    return lambda batches: convert(task(batches))
+
+
+def _numbered_task(
+    run: Callable[[int, bytes], Iterator[pa.RecordBatch]], splits: Sequence[bytes]
+) -> Task:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from run(number, splits[number])
+
+    return task
+
+
+def _carried_task(
+    run: Callable[[int, bytes], Iterator[pa.RecordBatch]],
+) -> Task:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number, split in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+                yield from run(number, split)
+
+    return task
+
+
+def _whole_task(
+    held: bytes, splits: Sequence[bytes], report: Report | None
+) -> Task:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                yield from reporting(run_whole(_program(held), [pickle.loads(split) for split in splits]), report)
+
+    return task
+
+
+def _level_task(
+    held: bytes, level: int, report: Report | None
+) -> Task:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return reporting(run_received(_program(held), level, batches), report)
+
+    return task

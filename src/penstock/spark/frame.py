@@ -1,0 +1,177 @@
+"""DataFrames of Spark as sources and as results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import DataError, GraphError, quoted
+from penstock.graph import nodes as n
+from penstock.graph.flat import flatten
+from penstock.graph.source import Items, fields_of
+from penstock.graph.split import Split
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from penstock.spark.run import SparkRun
+
+
+@dataclass(frozen=True, eq=False)
+class FrameItems(Items):
+    """The rows of a DataFrame. They have an order only where columns for it are named."""
+
+    frame: Any = None
+    order_by: tuple[str, ...] = ()
+
+    def in_order(self, columns: Collection[str], partitions: int) -> DataFrame:
+        """The columns that are used, in partitions that follow each other in the order, where there is one.
+
+        Rows that are equal in the first column of the order lie in one partition.
+        """
+        names = [name for name in self.frame.columns if any(_is_of(used, name) for used in columns)]
+        names = names or self.frame.columns[:1]
+        if not self.order_by:
+            return self.frame.select(*map(_quoted, names))
+        kept = [*names, *(name for name in self.order_by if name not in names)]
+        ranged = self.frame.select(*map(_quoted, kept)).repartitionByRange(partitions, _quoted(self.order_by[0]))
+        return ranged.sortWithinPartitions(*map(_quoted, self.order_by)).select(*map(_quoted, names))
+
+
+def _is_of(used: str, name: str) -> bool:
+    return used == name or used.startswith(f"{name}.")
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True, eq=False)
+class FrameSplit(Split):
+    """The batches of one partition, as they reach a task: they can be read once."""
+
+    batches: Iterable[pa.RecordBatch]
+    label: str = "a partition of the DataFrame"
+    bytes: int = 0
+
+    def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
+        for batch in self.batches:
+            flat = flatten(batch)
+            for start in range(0, flat.num_rows, at_most):
+                yield flat.slice(start, at_most)
+
+
+def frame_items(name: str, frame: Any, order_by: str | Sequence[str]) -> FrameItems:
+    """The items of a DataFrame, with fields of the types that Arrow has for its columns."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
+    if not hasattr(frame, "mapInArrow"):
+        raise GraphError(f"{name}: must be a DataFrame of Spark; got {type(frame).__name__}")
+    missing = [column for column in order if column not in frame.columns]
+    if missing:
+        raise GraphError(
+            f"{name}: order_by= must name columns of the DataFrame; got {quoted(missing)}; there are "
+            f"{quoted(frame.columns)}"
+        )
+    fields = fields_of(name, to_arrow_schema(frame.schema), "cast it in Spark before")
+
+    def here(about_bytes: int, bounds: Any, columns: Any) -> Sequence[Split]:
+        """All rows, in this process: for those who ask to run it here."""
+        ordered = frame.orderBy(*map(_quoted, order)) if order else frame
+        return [FrameSplit(ordered.toArrow().to_batches())]
+
+    return FrameItems(fields, here, False, frame, order)
+
+
+# As a result
+
+
+class DataWriter:
+    """Hands a result on as it is, to be the rows of a DataFrame."""
+
+    def __init__(self, leaf: int, sender: int) -> None:
+        self.bytes = 0
+
+    def send(self, rows: pa.RecordBatch) -> Iterator[Any]:
+        yield Data(rows)
+
+    def finish(self) -> Iterator[Any]:
+        return iter(())
+
+    def abort(self) -> None:
+        """Nothing is left behind."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """Rows of a result among the rows that a task gives."""
+
+    rows: pa.RecordBatch
+
+
+def frame(run: SparkRun) -> DataFrame:
+    """The first result of a run as a DataFrame. An error of a task is raised by the action that meets it."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    (leaf,) = run.leaves
+    schema = spark_schema(leaf)
+    job = run.job(is_collected=False, results=DataWriter)
+    return job.rows(None, (schema, data_of(to_arrow_schema(schema), leaf.label)))
+
+
+def data_of(schema: pa.Schema, where: str) -> Callable[[Iterator[Any]], Iterator[pa.RecordBatch]]:
+    """What turns the rows of the last tasks into those of the DataFrame."""
+
+    def convert(rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+        from penstock.spark.task import raise_failed
+
+        for each in rows:
+            if isinstance(each, Data):
+                yield _cast(each.rows, schema, where)
+            else:
+                raise_failed(each)
+
+    return convert
+
+
+def _cast(rows: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
+    columns = []
+    for field in schema:
+        try:
+            columns.append(rows.column(field.name).cast(field.type))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"to_spark: {where}: {field.name!r} cannot be {field.type} in Spark: {error}") from None
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+_WIDER = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64(), pa.uint64(): pa.decimal128(20, 0)}
+
+
+def spark_schema(leaf: n.GraphNode) -> Any:
+    """The columns that a result has in Spark: unsigned integers as the next wider ones, dates and times as Spark's."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import StructField, StructType
+
+    fields = []
+    for name, t in leaf.shape.fields.items():
+        try:
+            found = from_arrow_type(_signed(t), prefer_timestamp_ntz=True)
+        except PySparkException:
+            raise GraphError(f"to_spark: {leaf.label}: Spark has no type for {name!r}, a {t}; convert it before") from None
+        fields.append(StructField(name, found, nullable=True))
+    return StructType(fields)
+
+
+def _signed(t: pa.DataType) -> pa.DataType:
+    if t in _WIDER:
+        return _WIDER[t]
+    if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
+        return pa.list_(_signed(t.value_type))
+    if pa.types.is_date64(t):
+        return pa.date32()
+    return pa.time64("us") if pa.types.is_time(t) else t

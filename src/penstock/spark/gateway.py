@@ -1,0 +1,84 @@
+"""Start the JVM of an embedded session without its chatter."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections import deque
+from typing import IO, TYPE_CHECKING, Any
+
+from penstock.errors import SessionError
+
+if TYPE_CHECKING:
+    from pyspark.conf import SparkConf
+
+
+_CHATTER = ("WARNING: Using incubator modules", "Using Spark's default log4j profile")
+
+
+class Relay:
+    """Passes on what the JVM says on its standard error, once it has started.
+
+    What it says before that is chatter that no setting of Java or Spark turns off; its end is kept for the message in
+    case that the JVM does not start. After that only what the user's functions print in a task comes this way.
+    """
+
+    def __init__(self, source: IO[bytes]) -> None:
+        self.source = source
+        self.held: deque[str] = deque(maxlen=50)
+        self.has_started = False
+        self.thread = threading.Thread(target=self._run, name="penstock-relay", daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        for raw in self.source:
+            line = raw.decode(errors="replace")
+            if not self.has_started:
+                self.held.append(line.rstrip())
+                continue
+            with contextlib.suppress(ValueError, OSError):  # the screen is closed
+                sys.stderr.write(line)
+                sys.stderr.flush()
+
+    def reason(self) -> str:
+        """The line that says best why the JVM ended."""
+        self.thread.join(timeout=5)
+        lines = [line.strip() for line in self.held if line.strip() and not line.startswith(_CHATTER)]
+        thrown = [line for line in lines if "Exception" in line and not line.startswith("at ")]
+        return (thrown or lines or ["it said nothing"])[0]
+
+
+def start(conf: SparkConf, quiet: bool) -> tuple[Any, Relay | None]:
+    """The gateway to a JVM started with these settings, and the relay of its words if it is to be quiet.
+
+    The JVM outlives a session that was stopped. It is then used again, and keeps the settings of its start.
+    """
+    from pyspark.core.context import SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+
+    if SparkContext._gateway is not None:
+        return SparkContext._gateway, None
+    if not quiet:
+        return launch_gateway(conf), None  # type: ignore[no-untyped-call]
+    reading = _Pipe()
+    try:
+        gateway = launch_gateway(conf, popen_kwargs={"stderr": reading.writer})  # type: ignore[no-untyped-call]
+    except PySparkException:
+        reading.close_writer()
+        raise SessionError(f"session: Java must start, and ended at once: {reading.relay.reason()}") from None
+    reading.close_writer()
+    return gateway, reading.relay
+
+
+class _Pipe:
+    """A pipe whose reading end is relayed; the writing end is for the JVM."""
+
+    def __init__(self) -> None:
+        reader, self.writer = os.pipe()
+        self.relay = Relay(os.fdopen(reader, "rb"))
+
+    def close_writer(self) -> None:
+        os.close(self.writer)

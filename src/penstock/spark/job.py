@@ -1,0 +1,120 @@
+"""A job: a graph cut into stages, the splits that it reads, and which partition takes what. Knows nothing of a cluster."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.graph import nodes as n
+from penstock.graph.record import Signal
+from penstock.plan.cut import Cut
+from penstock.spark.block import Block, row
+from penstock.spark.task import COUNTED, FAILED, RESULT, Counted, Failed, Program, ResultWriter
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How many buckets each stage has, and the partitions that they are.
+
+    All stages of a level share one shuffle, so each bucket has a partition of its own among those of its level.
+    """
+
+    splits: int
+    targets: Mapping[int, tuple[int, ...]]
+    senders: Mapping[int, tuple[int, ...]]
+    partitions: tuple[int, ...]
+    """By level, from the second on: how many partitions it has."""
+
+
+def laid_out(cut: Cut, splits: int, buckets: int) -> Layout:
+    """Give every stage its buckets: `buckets` for keys, one for the whole stream, one a split for parts in order."""
+    targets: dict[int, tuple[int, ...]] = {}
+    senders: dict[int, tuple[int, ...]] = {}
+    partitions = [0] * cut.levels
+    first = 1 if cut.is_whole else splits
+    counts = {0: first}
+    for stage in cut.stages[1:]:
+        assert stage.reads is not None
+        count = {"key": buckets, "whole": 1, "order": buckets}[stage.reads.kind]
+        start = partitions[stage.level]
+        targets[stage.number] = tuple(range(start, start + count))
+        partitions[stage.level] += count
+        counts[stage.number] = count
+        sender = next(s.number for s in cut.stages if any(o.stage == stage.number for o in s.outputs))
+        senders[stage.number] = tuple(range(counts[sender]))
+    return Layout(first, targets, senders, tuple(partitions[1:]))
+
+
+class CollectWriter:
+    """Hands a result to the driver as block rows."""
+
+    def __init__(self, leaf: int, sender: int) -> None:
+        self.leaf, self.sender, self.sequence, self.bytes = leaf, sender, 0, 0
+
+    def send(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        if rows.num_rows:
+            payload = rows.serialize()
+            self.bytes += payload.size
+            yield row(0, RESULT, self.sender, self.sequence, False, pickle.dumps(self.leaf), payload)
+            self.sequence += 1
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+    def abort(self) -> None:
+        """Nothing is left behind."""
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What came back from all tasks."""
+
+    results: Mapping[int, list[Block]]
+    counted: tuple[Counted, ...]
+
+
+def gathered(arrived: Sequence[Block]) -> Gathered:
+    """Sort what came back. Of several errors the first in the stream's order is raised."""
+    failed = [pickle.loads(block.head) for block in arrived if block.stage == FAILED]
+    if failed:
+        raise first_failure(failed)
+    results: dict[int, list[Block]] = {}
+    for block in arrived:
+        if block.stage == RESULT:
+            results.setdefault(pickle.loads(block.head), []).append(block)
+    counted = [pickle.loads(block.head) for block in arrived if block.stage == COUNTED]
+    for found in results.values():
+        found.sort(key=lambda block: (block.sender, block.sequence))
+    return Gathered(results, tuple(sorted(counted, key=lambda each: (each.stage, each.sender))))
+
+
+def first_failure(failed: Sequence[Failed]) -> PenstockError:
+    return min(failed, key=lambda each: (each.stage, each.sender)).error
+
+
+def table(leaf: n.GraphNode, found: Sequence[Block], has_places: bool) -> pa.Table:
+    """The result of a leaf as a table, in the order of the senders, or of the stream where rows have their places."""
+    fields = dict(leaf.shape.fields) | ({n.PLACE: pa.int64()} if has_places else {})
+    schema = pa.schema(list(fields.items()))
+    made = pa.Table.from_batches([pa.ipc.read_record_batch(block.payload, schema) for block in found], schema)
+    if not has_places:
+        return made
+    order = np.argsort(made.column(n.PLACE).to_numpy(), kind="stable")
+    return made.drop_columns([n.PLACE]).take(pa.array(order))
+
+
+def program_of(
+    cut: Cut,
+    layout: Layout,
+    results: Callable[[int, int], ResultWriter],
+    options: Mapping[str, Any],
+    signals: Mapping[int, tuple[tuple[int, Signal], ...]],
+    bases: Mapping[int, int],
+) -> Program:
+    return Program(cut.stages, layout.targets, layout.senders, results, options, signals, bases, layout.splits)

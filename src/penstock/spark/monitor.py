@@ -1,0 +1,103 @@
+"""Watch a running job: how far its stages are, and the first error that a task reports."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import JobError, PenstockError
+from penstock.spark.job import first_failure
+from penstock.spark.task import COUNTED, FAILED, Counted, Failed
+
+if TYPE_CHECKING:
+    from penstock.spark.batch import BatchJob
+
+Report = Callable[[Counted | Failed], None]
+"""Tells the driver something while the job is running. What tasks report may come twice, when one is run again."""
+EVERY_S = 0.1
+
+
+def reporting(rows: Iterator[pa.RecordBatch], report: Report | None) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, while what it counted and what failed is reported too."""
+    for row in rows:
+        if report is not None and row.column(1)[0].as_py() in (COUNTED, FAILED):
+            report(pickle.loads(row.column(5)[0].as_py()))
+        yield row
+
+
+class Monitor:
+    """Runs an action of Spark in this thread while another one looks after it."""
+
+    def __init__(self, job: BatchJob, on_progress: Callable[..., None] | None) -> None:
+        self.job, self.on_progress = job, on_progress
+        self.context = job.spark.sparkContext
+        self.reports = self.context.accumulator([], _listed())
+        self.done = threading.Event()
+        self.failure: PenstockError | None = None
+        self.started = time.perf_counter()
+
+    def __enter__(self) -> Monitor:
+        self.context.setJobGroup(self.job.group, "penstock", interruptOnCancel=True)
+        self.thread = threading.Thread(target=self._look, name="penstock-monitor", daemon=True)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.done.set()
+        self.thread.join()
+        self.context.setLocalProperty("spark.jobGroup.id", None)
+        self.context.setLocalProperty("spark.job.description", None)
+
+    def watch(self, action: Callable[[Report], Any]) -> Any:
+        """The result of an action. A failure that a task reported is raised instead of what Spark makes of it."""
+        reports = self.reports
+        try:
+            return action(lambda found: reports.add([found]))
+        except KeyboardInterrupt:
+            self.context.cancelJobGroup(self.job.group)
+            raise
+        except Exception as error:
+            if self.failure is not None:
+                raise self.failure from None
+            raise job_error(error) from error
+
+    def _look(self) -> None:
+        while not self.done.wait(EVERY_S):
+            found = list(self.reports.value)
+            failed = [each for each in found if isinstance(each, Failed)]
+            if failed and self.failure is None:
+                self.failure = first_failure(failed)
+                self.context.cancelJobGroup(self.job.group)
+            if self.on_progress is not None:
+                self.on_progress(self, [each for each in found if isinstance(each, Counted)])
+
+
+def _listed() -> Any:
+    from pyspark.accumulators import AccumulatorParam
+
+    class Listed(AccumulatorParam):  # type: ignore[misc]
+        """Lists that are put together."""
+
+        def zero(self, value: list[Any]) -> list[Any]:
+            return []
+
+        def addInPlace(self, one: list[Any], other: list[Any]) -> list[Any]:
+            one.extend(other)
+            return one
+
+    return Listed()
+
+
+def job_error(error: Exception) -> PenstockError:
+    """What went wrong in Spark, in one line."""
+    if isinstance(error, PenstockError):
+        return error
+    text = str(error)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if line.partition(":")[0].replace(".", "").isidentifier() and "Error" in line]
+    return JobError(f"job: Spark could not run it: {(told or lines or [type(error).__name__])[-1 if told else 0]}")

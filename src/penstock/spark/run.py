@@ -1,0 +1,94 @@
+"""A run on Spark: what `prepare` gives for streams that run there. Nothing starts before a result is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.engine.options import Options
+from penstock.errors import GraphError
+from penstock.graph import nodes as n
+from penstock.graph.tree import At, Tree, check_signals
+from penstock.spark import job
+from penstock.spark.batch import BatchJob, planned_cut
+from penstock.spark.statistics import JobStatistics, job_statistics
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class SparkRun:
+    """One run of some results of a graph on Spark, with its options. It can be run once."""
+
+    def __init__(
+        self,
+        leaves: tuple[n.GraphNode, ...],
+        control: Sequence[At] = (),
+        spark: SparkSession | None = None,
+        *,
+        ordered: bool = False,
+        buckets: int | None = None,
+        split_bytes: int | None = None,
+        on_progress: Callable[..., None] | None = None,
+        **options: Any,
+    ) -> None:
+        Options.of(options)
+        self.leaves, self.spark, self.is_ordered, self.options = leaves, spark, ordered, options
+        self.control = check_signals(Tree(leaves), control)
+        self.sizes = {"buckets": buckets, "split_bytes": split_bytes}
+        self.on_progress = on_progress
+        self.cut = planned_cut(leaves, self.control, is_ordered=ordered, is_collected=True)
+        self.counted: job.Gathered | None = None
+        self.seconds = 0.0
+
+    def job(self, *, is_collected: bool, **results: Any) -> BatchJob:
+        """The job, planned for the session."""
+        made = BatchJob(
+            self.leaves,
+            self.control,
+            self.spark,
+            is_ordered=self.is_ordered,
+            is_collected=is_collected,
+            **results,
+            **self.sizes,
+            **self.options,
+        )
+        self.cut = made.cut
+        return made
+
+    def collect(self) -> pa.Table:
+        """The first result, whole."""
+        return self.tables()[0]
+
+    def tables(self) -> tuple[pa.Table, ...]:
+        """All results, whole."""
+        return self.run(lambda: self.job(is_collected=True).tables(self.on_progress))  # type: ignore[no-any-return]
+
+    def run(self, action: Callable[[], tuple[Any, job.Gathered]]) -> Any:
+        """Run a job, and keep what was counted."""
+        if self.counted is not None:
+            raise GraphError("run: a run can be run once; prepare another")
+        started = time.perf_counter()
+        result, self.counted = action()
+        self.seconds = time.perf_counter() - started
+        return result
+
+    def frame(self) -> DataFrame:
+        """The first result as a DataFrame."""
+        from penstock.spark.frame import frame
+
+        return frame(self)
+
+    def explain(self) -> str:
+        """The stages with the reason of each, and the graph with its loops."""
+        from penstock.engine.run import Run
+
+        return f"{self.cut.explain()}\n\n{Run(self.leaves, self.control, **self.options).explain()}"
+
+    def statistics(self) -> JobStatistics:
+        """What was counted, in all tasks together."""
+        counted = () if self.counted is None else self.counted.counted
+        return job_statistics(self.cut, counted, self.seconds)

@@ -1,0 +1,123 @@
+"""The Spark session that graphs run on: the one that is there, or one of our own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import SessionError
+from penstock.spark import settings as s
+from penstock.spark.gateway import start
+from penstock.spark.java import find_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def session(
+    master: str | None = None,
+    *,
+    cores: int | None = None,
+    memory: str = "2g",
+    quiet: bool = True,
+    settings: Mapping[str, Any] | None = None,
+) -> SparkSession:
+    """The active Spark session, or a new embedded one with the settings that suit Penstock.
+
+    An active session is taken as it is, and none of the arguments applies to it: a `SettingWarning` names each setting
+    of it that will hurt and what to set, once a session. Without one, Spark starts in this process on all cores, or on
+    `cores` of them, or on the cluster that `master` names.
+
+    - `memory`: of the JVM that runs the tasks. The Python workers need some of their own beside it.
+    - `quiet`: no log, no progress bar and no Java trace on the screen. Errors still come as exceptions.
+    - `settings`: Spark's own settings, over ours.
+
+    >>> import penstock.spark
+    >>> spark = penstock.spark.session(cores=2)
+    >>> spark.range(3).count()
+    3
+    """
+    _require_pyspark()
+    active = _active()
+    if active is not None:
+        s.warn(active, master, cores, settings)
+        return active
+    return _start(s.wanted(master, cores, memory, quiet, settings or {}), quiet)
+
+
+def block_session(spark: SparkSession) -> SparkSession:
+    """A session beside `spark`, on the same Spark, with the SQL settings that our jobs need; one for each `spark`.
+
+    Its settings are its own: those of `spark` stay as the user has set them.
+    """
+    known = _block_sessions.get(_identity(spark))
+    if known is not None:
+        return known[1]
+    beside = spark.newSession()
+    for key, value in s.BLOCKS.items():
+        beside.conf.set(key, value)
+    for key in s.INHERITED:
+        beside.conf.set(key, str(spark.conf.get(key)))
+    _block_sessions[_identity(spark)] = (spark, beside)
+    return beside
+
+
+# By the identity of the user's session: that session and ours beside it.
+_block_sessions: dict[str, tuple[SparkSession, SparkSession]] = {}
+
+
+def _identity(spark: Any) -> str:
+    """A name for a session that its several Python handles share."""
+    if hasattr(spark, "_jsparkSession"):
+        return str(spark._jsparkSession.sessionUUID())
+    return str(spark.session_id)  # a session of Spark Connect
+
+
+def _active() -> SparkSession | None:
+    """The session that the user works with; never one of ours that stands beside it."""
+    from pyspark.core.context import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is None and SparkContext._active_spark_context is not None:
+        active = SparkSession.builder.getOrCreate()  # there is one, which this thread has not used yet
+    if active is None:
+        return None
+    identity = _identity(active)
+    return next((user for user, beside in _block_sessions.values() if _identity(beside) == identity), active)
+
+
+def _require_pyspark() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise SessionError(
+            "session: running on Spark needs the package pyspark, which is not installed; pip install 'penstock[spark]'"
+        )
+
+
+def _start(wanted: dict[str, str], quiet: bool) -> SparkSession:
+    """A new session, with its JVM if there is none yet."""
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.conf import SparkConf
+    from pyspark.core.context import SparkContext
+    from pyspark.sql import SparkSession
+
+    os.environ["JAVA_HOME"] = str(find_java().home)
+    os.environ["PYSPARK_PYTHON"] = wanted[s.PYTHON]
+    if s.is_local(wanted["spark.master"]):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    _block_sessions.clear()
+    conf = SparkConf().setAll(list(wanted.items()))
+    gateway, relay = start(conf, quiet)
+    try:
+        context = SparkContext(conf=conf, gateway=gateway)
+    except Py4JJavaError as error:
+        raise SessionError(
+            f"session: Spark must start on {wanted['spark.master']!r}, and did not: "
+            f"{str(error.java_exception).splitlines()[0]}; check master= and settings="
+        ) from None
+    if relay is not None:
+        relay.has_started = True
+    s.trust(context)
+    return SparkSession.builder.getOrCreate()

@@ -1,0 +1,147 @@
+"""What we set in Spark: for a session of our own, for the jobs beside a user's, and what hurts in a user's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock.errors import SessionError, SettingWarning
+
+if TYPE_CHECKING:
+    from pyspark.core.context import SparkContext
+    from pyspark.sql import SparkSession
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+QUIET_LOG = Path(__file__).with_name("log4j2.properties")
+PYTHON = "spark.executorEnv.PYSPARK_PYTHON"
+
+# Of a session of our own, wherever it runs. The JVM's options cut what its start costs: most of that is compiling code
+# that runs once, and one collector thread does for a JVM that mostly moves bytes.
+OURS = {
+    "spark.app.name": "penstock",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.shuffle.compress": "false",  # blocks cross a shuffle a quarter faster as they are
+    "spark.shuffle.spill.compress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    "spark.python.daemon.module": "penstock.spark.daemon",
+}
+
+LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+# Of the session beside a user's, for our jobs. These move few, large rows; Spark cuts what it hands to Python at the
+# first of the two bounds that is reached.
+BLOCKS = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "64",
+    "spark.sql.execution.arrow.maxBytesPerBatch": "8m",
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+}
+
+# Settings of the user's that our jobs share.
+INHERITED = ("spark.sql.adaptive.enabled", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions")
+
+
+def wanted(master: str | None, cores: int | None, memory: str, quiet: bool, over: Mapping[str, Any]) -> dict[str, str]:
+    """The settings of a new session."""
+    where = _master(master, cores)
+    found = OURS | {"spark.master": where, PYTHON: sys.executable}
+    if is_local(where):
+        found |= LOOPBACK | {"spark.driver.memory": memory}
+    else:
+        # The workers may keep their Python elsewhere.
+        found |= {"spark.executor.memory": memory, PYTHON: os.environ.get("PYSPARK_PYTHON", sys.executable)}
+        if cores is not None:
+            found |= {"spark.cores.max": str(cores)}
+    found |= {key: str(value) for key, value in over.items()}
+    if quiet:
+        options = (f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()}", found.get("spark.driver.extraJavaOptions", ""))
+        found |= {"spark.driver.extraJavaOptions": " ".join(options).strip()}
+    return found
+
+
+def is_local(master: str) -> bool:
+    """Whether the tasks run beside the driver, and share its Python and its network.
+
+    >>> is_local("local[*]"), is_local("spark://host:7077"), is_local("local-cluster[2,1,1024]")
+    (True, False, False)
+    """
+    return master == "local" or master.startswith("local[")
+
+
+def _master(master: str | None, cores: int | None) -> str:
+    if cores is not None and (not isinstance(cores, int) or cores < 1):
+        raise SessionError(f"session: cores must be a whole number of at least 1; got {cores!r}")
+    if master is None:
+        return f"local[{'*' if cores is None else cores}]"
+    if is_local(master) and cores is not None:
+        raise SessionError(
+            f"session: master and cores must not both say how many cores; got master={master!r} and cores={cores}; "
+            "leave one out"
+        )
+    return master
+
+
+# What hurts in a session of the user's
+
+_told: set[str] = set()  # the contexts, by Spark's name for them, whose settings were looked at
+
+
+def trust(context: SparkContext) -> None:
+    """Never warn about a context: we have made it."""
+    _told.add(str(context.applicationId))
+
+
+def warn(spark: SparkSession, master: str | None, cores: int | None, over: Mapping[str, Any] | None) -> None:
+    """Warn about each setting of a session in use that will hurt, once for each Spark; and of arguments not heeded."""
+    context = getattr(spark, "sparkContext", None) if hasattr(spark, "_jsparkSession") else None
+    if over or cores is not None or (master is not None and (context is None or context.master != master)):
+        _tell(
+            "master=, cores= and settings= are for a new session, and one is active; stop it first, or leave them out"
+        )
+    if context is None or context.applicationId in _told:
+        return
+    trust(context)
+    for message in faults(context):
+        _tell(message)
+
+
+def _tell(message: str) -> None:
+    warnings.warn(f"session: {message}", SettingWarning, stacklevel=4)
+
+
+def faults(context: SparkContext) -> Iterator[str]:
+    """What will hurt in the settings of a Spark, each with what to set."""
+    get: Callable[..., str] = context.getConf().get
+    jvm: Any = context._jvm
+    local = is_local(str(context.master))
+    if local and not _is_this_python(context.pythonExec):
+        yield (
+            f"the tasks must run the Python of this process, {sys.executable}; they run {context.pythonExec!r}, which "
+            "may lack Penstock; set the environment variable PYSPARK_PYTHON to sys.executable before Spark starts"
+        )
+    if get("spark.python.worker.reuse", "true").lower() == "false":
+        yield "every task starts a Python of its own; set spark.python.worker.reuse to true"
+    if int(get("spark.task.cpus", "1")) > 1:
+        yield f"a task uses one core, and spark.task.cpus keeps {get('spark.task.cpus')} for it; set it to 1"
+    if local and get("spark.shuffle.compress", "true").lower() == "true":
+        yield "compressing a shuffle costs a fifth of a keyed job on one machine; set spark.shuffle.compress to false"
+    least = 256 << 20
+    size = int(jvm.org.apache.spark.network.util.JavaUtils.byteStringAsBytes(get(_RESULT, "1g")))
+    if 0 < size < least:
+        yield f"results above {get(_RESULT)} cannot be collected; set {_RESULT} to 1g or more"
+
+
+_RESULT = "spark.driver.maxResultSize"
+
+
+def _is_this_python(command: str) -> bool:
+    """Whether a command runs this Python. Environments share a Python: its folder tells them apart, not its file."""
+    found, ours = shutil.which(command), Path(sys.executable)
+    return found is not None and Path(found).absolute().parent == ours.parent and Path(found).samefile(ours)

@@ -1,0 +1,95 @@
+"""Where the signals from outside stand: in which split, before which of its items.
+
+Where the splits cannot tell how many items they have, or a signal is placed by the value of a field, a first pass of
+tasks counts the items, and looks at that field alone.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.graph.placing import Look, Seen, fields_of, in_order, together, values_of, with_indices
+from penstock.graph.record import Signal
+from penstock.graph.tree import At, never_reached
+from penstock.spark.block import Block, row
+from penstock.spark.task import FAILED, RESULT, Failed
+
+if TYPE_CHECKING:
+    from penstock.spark.batch import BatchJob
+
+Sought = Mapping[str, tuple[Any, ...]]
+"""The values that are looked for, by field."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """For each split the index of its first item, where that is known, and the signals in it by offset."""
+
+    bases: Mapping[int, int] = field(default_factory=dict)
+    signals: Mapping[int, tuple[tuple[int, Signal], ...]] = field(default_factory=dict)
+
+
+def placement(job: BatchJob) -> Placement:
+    """Place the signals of a job."""
+    counts = job.counts
+    sought = {name: values_of(job.control, name, job.tree.source) for name in fields_of(job.control)}
+    if counts is None and not job.control:
+        return Placement()
+    given = list(job.control)
+    if counts is None or sought:
+        seen = job.survey(sought)
+        counts = {number: found[""].count for number, found in seen.items()}
+        for name in sought:
+            indices = together([seen[number][name] for number in sorted(seen)], name)
+            given = with_indices(given, name, indices)
+    return placed(in_order(given), counts)
+
+
+def surveyed(batches: Iterator[pa.RecordBatch], number: int, label: str, sought: Sought) -> Iterator[pa.RecordBatch]:
+    """What a task of the first pass gives: one row that tells what was seen in its items."""
+    try:
+        found = _seen(batches, label, sought)
+    except PenstockError as error:
+        yield row(0, FAILED, number, 0, True, pickle.dumps(Failed(0, number, type(error)(str(error)))))
+        return
+    yield row(0, RESULT, number, 0, True, pickle.dumps(found))
+
+
+def _seen(batches: Iterator[pa.RecordBatch], label: str, sought: Sought) -> dict[str, Seen]:
+    looks = {name: Look(name, values, label) for name, values in sought.items()}
+    count = 0
+    for batch in batches:
+        count += batch.num_rows
+        for look in looks.values():
+            look.add(batch)
+    return {name: look.seen() for name, look in looks.items()} | {"": Seen(count)}
+
+
+def gathered(arrived: Sequence[Block], first_failure: Callable[[list[Failed]], PenstockError]) -> dict[int, Any]:
+    """What all tasks of the first pass saw, by the number of the split."""
+    failed = [pickle.loads(block.head) for block in arrived if block.stage == FAILED]
+    if failed:
+        raise first_failure(failed)
+    return {block.sender: pickle.loads(block.head) for block in arrived}
+
+
+def placed(control: Sequence[At], counts: Mapping[int, int]) -> Placement:
+    """Place signals in splits of so many items. At the edge of two splits a signal stands in the later one."""
+    bases: dict[int, int] = {}
+    total = 0
+    for number in sorted(counts):
+        bases[number] = total
+        total += counts[number]
+    signals: dict[int, tuple[tuple[int, Signal], ...]] = {}
+    for given in control:
+        if given.index > total:
+            raise never_reached(given, total)
+        number = max(number for number, base in bases.items() if base <= given.index)
+        signals[number] = (*signals.get(number, ()), (given.index - bases[number], given.signal))
+    return Placement(bases, signals)

@@ -1,0 +1,315 @@
+"""What runs inside a task of Spark: one stage of the graph, on a split of the source or on the blocks of a bucket.
+
+A task gives block rows: what its stage sends on, its results, what was counted, and what went wrong. A mistake in the
+data or in a user's function is such a row too and not an exception, because Spark would try the task again, in vain.
+"""
+
+from __future__ import annotations
+
+import pickle
+import resource
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from penstock.engine.intake import Arrival, Batch, arriving
+from penstock.engine.run import Run
+from penstock.engine.statistics import Statistics
+from penstock.errors import InternalError, PenstockError
+from penstock.graph import nodes as n
+from penstock.graph.needs import needs
+from penstock.graph.record import Signal
+from penstock.graph.tree import Tree
+from penstock.plan.cut import Output, Stage
+from penstock.spark.block import Block, BlockWriter, blocks, row, schema_of
+from penstock.spark.inbox import Inbox, in_order, merged
+
+if TYPE_CHECKING:
+    from penstock.graph.source import Split
+
+RESULT, COUNTED, FAILED = -1, -2, -3
+"""What stands in the column `stage` of rows that are no blocks: a result, what was counted, an error."""
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What a task counted: where it was, what came in and went out, and the statistics of its engine."""
+
+    stage: int
+    sender: int
+    items: int
+    rows: int
+    bytes: int
+    seconds: float
+    peak_bytes: int
+    statistics: Statistics
+
+
+@dataclass(frozen=True)
+class Failed:
+    """An error with the place of the task that raised it, so that the first in the stream's order can be told."""
+
+    stage: int
+    sender: int
+    error: PenstockError
+
+
+class ResultWriter(Protocol):
+    """Takes the result of one leaf from one sender, and gives rows about it."""
+
+    def send(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]: ...
+
+    def finish(self) -> Iterator[pa.RecordBatch]: ...
+
+    def abort(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Program:
+    """All that tasks need to know of a job. It travels to them once.
+
+    `targets` are the partitions that the buckets of each stage are, `senders` those that send to it (empty where only
+    what arrives tells who they were). `signals` has for each split what is placed in it from outside, by offset, and
+    `bases` the index of its first item.
+    """
+
+    stages: tuple[Stage, ...]
+    targets: Mapping[int, tuple[int, ...]]
+    senders: Mapping[int, tuple[int, ...]]
+    results: Callable[[int, int], ResultWriter]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    signals: Mapping[int, tuple[tuple[int, Signal], ...]] = field(default_factory=dict)
+    bases: Mapping[int, int] = field(default_factory=dict)
+    splits: int = 1
+
+    def writer(self, stage: Stage, output: Output, sender: int) -> BlockWriter | ResultWriter:
+        if output.stage is None:
+            assert output.leaf is not None
+            return self.results(output.leaf, sender)
+        receiver = self.stages[output.stage]
+        assert receiver.reads is not None
+        return BlockWriter(receiver.reads, receiver.number, self.targets[receiver.number], sender, self.splits)
+
+
+def run_split(program: Program, number: int, split: Split) -> Iterator[pa.RecordBatch]:
+    """Run the first stage on a split."""
+    stage = program.stages[0]
+    return _guarded(program, stage, number, lambda: _run(program, stage, number, _split_batches(program, [(number, split)])))
+
+
+def run_whole(program: Program, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+    """Run the first stage on all splits, one after the other."""
+    stage = program.stages[0]
+    numbered = list(enumerate(splits))
+    return _guarded(program, stage, 0, lambda: _run(program, stage, 0, _split_batches(program, numbered)))
+
+
+def _split_batches(program: Program, splits: Sequence[tuple[int, Split]]) -> Iterator[Batch]:
+    tree = Tree(program.stages[0].leaves)
+    source = tree.source
+    columns = needs(tree)[source]
+    used = [name for name in source.items.fields if name in columns]
+    at_most = program.options.get("batch_items") or SPLIT_ITEMS
+    first = splits[0][0] if splits else 0
+
+    def arrivals() -> Iterator[Arrival]:
+        for number, split in splits:
+            placed, offset = list(program.signals.get(number, ())), 0
+            for rows in split.read(used, at_most):
+                here = [(at - offset, signal) for at, signal in placed if at < offset + rows.num_rows]
+                del placed[: len(here)]
+                yield Arrival(rows, tuple(here))
+                offset += rows.num_rows
+            if placed:
+                yield Arrival(_nothing(source), tuple((0, signal) for _, signal in placed))
+
+    return arriving(source, arrivals(), program.bases.get(first, 0))
+
+
+SPLIT_ITEMS = 1 << 18
+"""How many items of a split are taken at a time, unless said: enough to be fast, and little memory."""
+
+
+def _nothing(source: n.Source) -> pa.RecordBatch:
+    fields = source.items.fields
+    return pa.RecordBatch.from_arrays([pa.array([], t) for t in fields.values()], names=list(fields))
+
+
+def run_nothing(program: Program) -> Iterator[pa.RecordBatch]:
+    """What a split without items and before all others would send: so every stage has a sender, whatever there is."""
+    for stage in program.stages:
+        if stage.level == 1:
+            assert stage.reads is not None
+            yield from BlockWriter(stage.reads, stage.number, program.targets[stage.number], -1, 1).finish()
+
+
+def run_received(program: Program, level: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Run the stage whose blocks arrive, on all of them in order. What is no block is handed on as it is."""
+    mail = _Mail(batches)
+    stage_number = mail.first_stage()
+    if stage_number is not None:
+        stage = program.stages[stage_number]
+        bucket = program.targets[stage_number].index(mail.target)
+        yield from _guarded(program, stage, bucket, lambda: _run(program, stage, bucket, _received(program, stage, mail)))
+    yield from mail.rest()
+
+
+def _received(program: Program, stage: Stage, mail: _Mail) -> Iterator[Batch]:
+    exchange = stage.reads
+    assert exchange is not None
+    how = merged if exchange.is_merged else in_order
+    inbox, senders = Inbox(mail.blocks()), program.senders[stage.number]
+    arrivals = how(inbox, senders or inbox.senders(), schema_of(exchange), exchange.signals)
+    return arriving(Tree(stage.leaves).source, arrivals)
+
+
+class Aborted(Exception):
+    """A sender failed, so that what it would have sent will never arrive."""
+
+
+class _Mail:
+    """The rows that arrive at a task: blocks for its stage, and others to hand on."""
+
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self.arriving = (pair for rows in batches for pair in self._open(rows))
+        self.kept: list[Block] = []
+        self.others: list[Block] = []
+        self.target = -1
+
+    def _open(self, rows: pa.RecordBatch) -> Iterator[tuple[int, Block]]:
+        return zip(rows.column(0).to_pylist(), blocks(rows), strict=True)
+
+    def first_stage(self) -> int | None:
+        """The stage of the first block, or None where there is none."""
+        try:
+            block = next(self.blocks(), None)
+        except Aborted:
+            return None
+        if block is None:
+            return None
+        self.kept.append(block)
+        return block.stage
+
+    def blocks(self) -> Iterator[Block]:
+        while self.kept:
+            yield self.kept.pop()
+        for target, block in self.arriving:
+            if block.stage < 0:
+                self.others.append(block)
+                if block.stage == FAILED:
+                    raise Aborted
+                continue
+            if self.target not in (-1, target):
+                raise InternalError(f"one task got the blocks of the partitions {self.target} and {target}")
+            self.target = target
+            yield block
+
+    def rest(self) -> Iterator[pa.RecordBatch]:
+        """What is to be handed on; blocks that nobody needs any more are left out."""
+        self.others += [block for _, block in self.arriving if block.stage < 0]
+        for block in self.others:
+            yield row(0, block.stage, block.sender, block.sequence, block.is_last, block.head, block.payload)
+
+
+def _guarded(
+    program: Program, stage: Stage, sender: int, run: Callable[[], Iterator[pa.RecordBatch]]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a run and, where it fails by a mistake of the user's or of the data, rows that say so."""
+    try:
+        yield from run()
+    except Aborted:
+        return
+    except PenstockError as error:
+        failed = pickle.dumps(Failed(stage.number, sender, _portable(error)))
+        later = [t for s in program.stages if s.level == stage.level + 1 for t in program.targets[s.number]]
+        for target in later or [0]:
+            yield row(target, FAILED, sender, 0, True, failed)
+
+
+def _portable(error: PenstockError) -> PenstockError:
+    """The error without what hangs on it, which may not travel."""
+    return type(error)(str(error))
+
+
+def _run(program: Program, stage: Stage, sender: int, batches_in: Iterator[Batch]) -> Iterator[pa.RecordBatch]:
+    """Run a stage on what comes in; the rows that leave it."""
+    started = time.perf_counter()
+    run = Run(stage.leaves, batches_in=batches_in, **program.options)
+    outlets = {output.send: _Outlet(program.writer(stage, output, sender)) for output in stage.outputs}
+    try:
+        for _, output in run.scheduler().run():
+            for delivery in output.deliveries:
+                node = run.tree.nodes[delivery.node]
+                if isinstance(node, n.Send):
+                    outlets[node].deliver(delivery.place, delivery.signal)
+            for leaf, rows in output.batches:
+                assert isinstance(leaf, n.Send)
+                yield from outlets[leaf].send(rows)
+        for outlet in outlets.values():
+            yield from outlet.finish()
+    except BaseException:
+        for outlet in outlets.values():
+            outlet.abort()
+        raise
+    statistics = run.statistics()
+    items = sum(node.items for node in statistics.nodes[:1])
+    rows_out = sum(outlet.rows for outlet in outlets.values())
+    bytes_out = sum(outlet.bytes for outlet in outlets.values())
+    seconds, peak = time.perf_counter() - started, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    counted = Counted(stage.number, sender, items, rows_out, bytes_out, seconds, peak, statistics)
+    yield row(0, COUNTED, sender, stage.number, True, pickle.dumps(counted))
+
+
+def raise_failed(rows: pa.RecordBatch) -> None:
+    """Raise the error that block rows tell of, where they do."""
+    for kind, head in zip(rows.column(1).to_pylist(), rows.column(5).to_pylist(), strict=True):
+        if kind == FAILED:
+            raise pickle.loads(head).error
+
+
+class _Outlet:
+    """Puts the items of one output and the signals among them in their order again, on the way to a writer.
+
+    The engine tells a signal at once, with how many items lie before it, and hands out items when there are many.
+    """
+
+    def __init__(self, writer: BlockWriter | ResultWriter) -> None:
+        self.writer = writer
+        self.signals: deque[tuple[int, Signal]] = deque()
+        self.rows = 0
+
+    @property
+    def bytes(self) -> int:
+        return getattr(self.writer, "bytes", 0)
+
+    def deliver(self, place: int, signal: Signal) -> None:
+        self.signals.append((place, signal))
+
+    def send(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        done = 0
+        while self.signals and self.signals[0][0] <= self.rows + rows.num_rows:
+            place, signal = self.signals.popleft()
+            count = place - self.rows - done
+            if count:
+                yield from self.writer.send(rows.slice(done, count))
+                done += count
+            assert isinstance(self.writer, BlockWriter)
+            yield from self.writer.signal(signal)
+        if done < rows.num_rows:
+            yield from self.writer.send(rows.slice(done))
+        self.rows += rows.num_rows
+
+    def finish(self) -> Iterator[pa.RecordBatch]:
+        for place, signal in self.signals:
+            if place != self.rows or not isinstance(self.writer, BlockWriter):
+                raise InternalError(f"a signal stands behind item {place} of {self.rows} that were sent")
+            yield from self.writer.signal(signal)
+        yield from self.writer.finish()
+
+    def abort(self) -> None:
+        if not isinstance(self.writer, BlockWriter):
+            self.writer.abort()

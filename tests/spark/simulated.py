@@ -1,0 +1,156 @@
+"""A job's tasks one after the other in this process, with lists for Spark's shuffle, whose rows come in any order.
+
+Everything of a job but Spark itself: the cut, blocks, inboxes and merging, on thousands of graphs.
+`python -m tests.spark.simulated --seed 7` repeats one, `--count 2000 --first 0` tries many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from unittest import mock
+
+import pyarrow as pa
+from tests.property.check import difference, expected
+from tests.property.graphs import Case, from_seed
+
+import penstock as ps
+from penstock.engine import sinks
+from penstock.graph.reference import Result
+from penstock.graph.tree import At, Tree, check_signals, never_reached
+from penstock.plan.cut import Cut, cut
+from penstock.spark import block, inbox, job, task
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A split in memory."""
+
+    table: pa.Table
+
+    @property
+    def rows(self) -> int:
+        return self.table.num_rows
+
+    def read(self, columns: Sequence[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
+        taken = self.table if columns is None else self.table.select(list(columns) or self.table.schema.names[:1])
+        yield from taken.to_batches(at_most)
+
+
+KINDS: list[str] = []
+
+
+def pieces(items: object, chance: random.Random) -> list[Piece]:
+    """The items of a source cut at random places, some pieces empty."""
+    rows = list(items.batches(1 << 20))
+    table = pa.Table.from_batches(rows) if rows else None
+    if table is None:
+        return [Piece(pa.table({name: pa.array([], t) for name, t in items.fields.items()}))]
+    count = chance.choice([1, 2, 3, 7])
+    cuts = sorted(chance.randint(0, table.num_rows) for _ in range(count - 1))
+    ends = [0, *cuts, table.num_rows]
+    return [Piece(table.slice(a, b - a)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+
+
+def placed(control: Sequence[At], rows: Sequence[int]) -> tuple[dict, dict]:
+    """The signals of each piece by offset, and the index of its first item."""
+    bases, total = {}, 0
+    for number, count in enumerate(rows):
+        bases[number], total = total, total + count
+    signals: dict[int, tuple] = {}
+    for given in control:
+        if given.index > total:
+            raise never_reached(given, total)
+        number = max(k for k in bases if bases[k] <= given.index)
+        signals[number] = (*signals.get(number, ()), (given.index - bases[number], given.signal))
+    return signals, bases
+
+
+def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = False) -> tuple[Cut, Result]:
+    tree = Tree(case.leaves)
+    control = check_signals(tree, case.control)
+    splits = pieces(tree.source.items, chance)
+    signals, bases = placed(control, [split.rows for split in splits])
+    made = cut(case.leaves, [type(given.signal) for given in control], places=True, is_ordered=is_ordered)
+    layout = job.laid_out(made, len(splits), chance.choice([1, 2, 5]))
+    options = {"compile": compile, "batch_items": chance.choice([None, 1, 2, 5])}
+    program = job.program_of(made, layout, job.CollectWriter, options, signals, bases)
+    rows: list[pa.RecordBatch] = []
+    if made.is_whole:
+        rows = list(task.run_whole(program, splits))
+    else:
+        for number, split in enumerate(splits):
+            rows += task.run_split(program, number, split)
+    for level, count in enumerate(layout.partitions, 1):
+        rows = list(shuffled(program, level, rows, count, chance))
+    found = job.gathered([each for batch in rows for each in block.blocks(batch)])
+    outputs = {output.leaf: output for stage in made.stages for output in stage.outputs if output.leaf is not None}
+    tables = tuple(
+        job.table(leaf, found.results.get(at, []), outputs[at].has_places) for at, leaf in enumerate(case.leaves)
+    )
+    return made, Result(tables, ())
+
+
+def shuffled(
+    program: task.Program, level: int, rows: list[pa.RecordBatch], count: int, chance: random.Random
+) -> Iterator[pa.RecordBatch]:
+    for target in range(count):
+        mine = [batch for batch in rows if batch.column(0)[0].as_py() == target]
+        chance.shuffle(mine)
+        yield from task.run_received(program, level, mine)
+
+
+def check(seed: int, compile: bool = False) -> str | None:
+    """What is wrong with a graph, or None."""
+    case = from_seed(seed)
+    chance = random.Random(seed)
+    wanted = expected(case)
+    small = mock.patch.multiple(block, BLOCK_ITEMS=chance.choice([1, 2, 5, 1000]), BLOCK_SIGNALS=chance.choice([1, 2, 9]))
+    held = mock.patch.object(inbox, "HELD_BYTES", chance.choice([0, 300, 1 << 20]))
+    with small, held, mock.patch.object(sinks, "ROOM", case.room or sinks.ROOM), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ps.InterpretedWarning)
+        try:
+            made, found = run(case, chance, is_ordered=chance.random() < 0.4, compile=compile)
+            KINDS.append("first whole" if made.is_whole else "+".join(e.kind + "m" * e.is_merged for e in made.exchanges) or "none")
+        except ps.InternalError:
+            return traceback.format_exc()
+        except ps.PenstockError as error:
+            if isinstance(wanted, Result):
+                return f"wanted a result, got {error!r}"
+            return None if type(error) is type(wanted) else f"wanted {wanted!r}, got {error!r}"
+        except Exception:
+            return traceback.format_exc()
+    if not isinstance(wanted, Result):
+        return f"wanted {wanted!r}, got a result"
+    return difference(Result(wanted.tables, ()), found)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--count", type=int, default=200)
+    given = parser.parse_args()
+    seeds = [given.seed] if given.seed is not None else range(given.first, given.first + given.count)
+    bad = 0
+
+    for seed in seeds:
+        wrong = check(seed)
+        if wrong:
+            bad += 1
+            print(f"--- seed {seed}\n{wrong[-3000:]}")
+            if given.seed is not None:
+                print(from_seed(seed).text())
+    print(Counter(KINDS))
+    print(f"{bad} of {len(seeds)} wrong")
+    return bad
+
+
+if __name__ == "__main__":
+    sys.exit(main() > 0)

@@ -1,0 +1,269 @@
+"""Sessions: the embedded one, the one that is adopted, and the one beside it that our jobs use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import penstock.spark
+from penstock.errors import SessionError, SettingWarning
+from penstock.spark import java, settings
+from penstock.spark.session import block_session
+
+LARGE, BYTES = "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.execution.arrow.maxBytesPerBatch"
+
+
+def in_a_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a Python of its own: a process has but one JVM."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        timeout=300,
+    )
+
+
+def test_an_active_session_is_adopted(spark: SparkSession) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert penstock.spark.session() is spark
+    with pytest.warns(SettingWarning, match="are for a new session, and one is active"):
+        assert penstock.spark.session(cores=3) is spark
+
+
+def test_the_embedded_session_has_the_settings_that_count(spark: SparkSession) -> None:
+    assert spark.sparkContext.master == "local[2]"
+    assert spark.conf.get("spark.sql.streaming.stateStore.providerClass") == settings.ROCKSDB
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.driver.host") == "127.0.0.1"
+    assert conf.get("spark.shuffle.compress") == "false"
+    assert spark.sparkContext.pythonExec == sys.executable
+    assert list(settings.faults(spark.sparkContext)) == []
+
+
+def test_jobs_run_beside_the_users_session(spark: SparkSession) -> None:
+    beside = block_session(spark)
+    assert beside is block_session(spark)
+    assert beside.sparkContext is spark.sparkContext
+    assert (beside.conf.get(LARGE), beside.conf.get(BYTES)) == ("64", "8m")
+    assert spark.conf.get(LARGE) == "10000"
+    beside.createDataFrame(pa.table({"it": [1]})).collect()  # makes the session beside the active one
+    assert penstock.spark.session() is spark
+    assert block_session(penstock.spark.session()) is beside
+
+
+def test_a_batch_of_large_rows_is_bounded(spark: SparkSession) -> None:
+    def sizes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield pa.record_batch({"bytes": [batch.nbytes]})
+
+    rows = block_session(spark).range(0, 40, 1, 1).selectExpr("repeat('x', 1000000) as payload")
+    found = [row.bytes for row in rows.mapInArrow(sizes, "bytes long").collect()]
+    assert sum(found) > 40_000_000
+    assert max(found) < 12_000_000
+
+
+WARM = ("numba", "pyarrow.parquet", "penstock.engine.run", "penstock.spark.part", "penstock.spark.task")
+
+
+def test_workers_start_warm_and_are_used_again(spark: SparkSession) -> None:
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import os
+        import sys
+
+        warm = [name for name in WARM if name in sys.modules]
+        threads = len(os.listdir("/proc/self/task"))
+        for _ in batches:
+            yield pa.record_batch({"pid": [os.getpid()], "threads": [threads], "warm": [warm]})
+
+    def run() -> list[tuple[int, int, list[str]]]:
+        found = spark.range(0, 1, 1, 1).mapInArrow(look, "pid long, threads long, warm array<string>").collect()
+        return [(row.pid, row.threads, row.warm) for row in found]
+
+    ((first, threads, warm),) = run()
+    assert warm == list(WARM)
+    assert threads == 1
+    assert first in {pid for _ in range(3) for pid, _, _ in run()}
+
+
+def test_arrow_and_numba_work_in_a_forked_worker(spark: SparkSession, tmp_path: Path) -> None:
+    path = str(tmp_path / "it.parquet")
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import numba
+        import pyarrow.parquet
+
+        table = pa.table({f"c{at}": range(100_000) for at in range(8)})
+        pyarrow.parquet.write_table(table, path, row_group_size=10_000)
+        read = pyarrow.parquet.read_table(path, use_threads=True)
+        total = numba.njit(lambda values: values.sum())(read["c3"].to_numpy())
+        for _ in batches:
+            yield pa.record_batch({"total": [int(total)]})
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(work, "total long").collect()
+    assert row.total == 100_000 * 99_999 // 2
+
+
+def test_an_embedded_session_says_nothing_but_what_the_user_prints() -> None:
+    ran = in_a_process(
+        """
+        import penstock.spark
+        spark = penstock.spark.session(cores=1)
+
+        def say(batches):
+            print("from a task")
+            yield from batches
+
+        def fail(batches):
+            raise ValueError("planted")
+
+        print(spark.range(3).mapInArrow(say, "id long").count())
+        try:
+            spark.range(3).mapInArrow(fail, "id long").count()
+        except Exception as error:
+            print("planted" in str(error))
+        spark.stop()
+        print(penstock.spark.session(cores=1).range(4).count())
+        """,
+        PYSPARK_PYTHON="/nowhere/python",
+    )
+    assert (ran.returncode, ran.stdout.split(), ran.stderr.strip()) == (0, ["3", "True", "4"], "from a task")
+
+
+def test_settings_that_hurt_are_told_once(tmp_path: Path) -> None:
+    (tmp_path / "python").symlink_to(sys.executable)
+    ran = in_a_process(
+        """
+        from pyspark.sql import SparkSession
+        import penstock.spark
+        builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+        builder = builder.config("spark.task.cpus", "2").config("spark.driver.maxResultSize", "1m")
+        mine = builder.config("spark.python.worker.reuse", "false").getOrCreate()
+        assert penstock.spark.session() is mine
+        assert penstock.spark.session() is mine
+        """,
+        PYSPARK_PYTHON=str(tmp_path / "python"),
+        SPARK_LOCAL_IP="127.0.0.1",
+    )
+    assert ran.returncode == 0, ran.stderr
+    told = [line.split("SettingWarning: ")[1] for line in ran.stderr.splitlines() if "SettingWarning: " in line]
+    assert told == [
+        f"session: the tasks must run the Python of this process, {sys.executable}; they run "
+        f"{str(tmp_path / 'python')!r}, which may lack Penstock; set the environment variable PYSPARK_PYTHON to "
+        "sys.executable before Spark starts",
+        "session: every task starts a Python of its own; set spark.python.worker.reuse to true",
+        "session: a task uses one core, and spark.task.cpus keeps 2 for it; set it to 1",
+        "session: compressing a shuffle costs a fifth of a keyed job on one machine; set spark.shuffle.compress to false",
+        "session: results above 1m cannot be collected; set spark.driver.maxResultSize to 1g or more",
+    ]
+
+
+def test_a_jvm_that_does_not_start_is_told() -> None:
+    ran = in_a_process(
+        """
+        import penstock.spark
+        penstock.spark.session(cores=1, memory="2 potatoes")
+        """
+    )
+    last = ran.stderr.strip().splitlines()[-1]
+    assert last.startswith("penstock.errors.SessionError: session: Java must start, and ended at once: ")
+    assert "potatoes" in last
+
+
+def test_without_pyspark_the_extra_is_named(tmp_path: Path) -> None:
+    ran = in_a_process(
+        """
+        import sys
+        sys.modules["pyspark"] = None
+        import penstock.spark
+        penstock.spark.session()
+        """
+    )
+    assert ran.stderr.strip().splitlines()[-1] == (
+        "penstock.errors.SessionError: session: running on Spark needs the package pyspark, which is not installed; "
+        "pip install 'penstock[spark]'"
+    )
+
+
+# Settings
+
+
+def test_a_cluster_is_not_taken_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_PYTHON", "/there/python")
+    found = settings.wanted("spark://host:7077", 4, "3g", True, {"spark.ui.enabled": True})
+    assert "spark.driver.host" not in found
+    assert found[settings.PYTHON] == "/there/python"
+    assert found["spark.cores.max"] == "4"
+    assert found["spark.executor.memory"] == "3g"
+    assert found["spark.ui.enabled"] == "True"
+
+
+@pytest.mark.parametrize(
+    ("master", "cores", "message"),
+    [
+        (None, 0, "cores must be a whole number of at least 1; got 0"),
+        ("local[2]", 2, "master and cores must not both say how many cores; got master='local\\[2\\]' and cores=2"),
+    ],
+)
+def test_arguments_that_mean_nothing_are_refused(master: str | None, cores: int, message: str) -> None:
+    with pytest.raises(SessionError, match=message):
+        settings.wanted(master, cores, "2g", True, {})
+
+
+# Java
+
+
+def fake_java(home: Path, release: str) -> Path:
+    (home / "bin").mkdir(parents=True)
+    (home / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
+    (home / "bin" / "java").chmod(0o755)
+    (home / "release").write_text(release)
+    return home
+
+
+def only(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setattr(java, "_commands", lambda: iter([home / "bin" / "java"]))
+
+
+GOOD = 'JAVA_VERSION="21.0.2"\nMODULES="java.base jdk.incubator.vector"\n'
+
+
+def test_java_is_known_by_its_release_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only(monkeypatch, fake_java(tmp_path / "jdk", GOOD))
+    assert java.find_java() == java.Java(tmp_path / "jdk", 21, True)
+
+
+@pytest.mark.parametrize(
+    ("release", "fault"),
+    [
+        ('JAVA_VERSION="1.8.0_392"\nMODULES="java.base"\n', "jdk is Java 8;"),
+        ('JAVA_VERSION="17.0.1"\nMODULES="java.base"\n', "jdk has no module jdk.incubator.vector;"),
+        ("", "java does not run;"),
+    ],
+)
+def test_a_java_that_does_not_serve_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, fault: str
+) -> None:
+    only(monkeypatch, fake_java(tmp_path / "jdk", release))
+    with pytest.raises(SessionError, match="Spark needs Java 17 or later with the module .*; ") as caught:
+        java.find_java()
+    assert fault in str(caught.value)
+
+
+def test_java_itself_is_asked_where_there_is_no_release_file(tmp_path: Path) -> None:
+    home = java.find_java().home
+    (tmp_path / "bin").mkdir()
+    shim = tmp_path / "bin" / "java"
+    shim.write_text(f'#!/bin/sh\nexec "{home}/bin/java" "$@"\n')
+    shim.chmod(0o755)
+    assert java._described(shim) == java.find_java()
