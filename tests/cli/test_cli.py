@@ -3,12 +3,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
 from penstock import __version__, bench
-from penstock.apps import region_sum, taxi
 from penstock.bench import measure
 from penstock.cli import commands
 
@@ -32,54 +30,7 @@ def test_the_names_offered_are_those_that_exist() -> None:
     assert bench.NAMES == commands.BENCH_NAMES
 
 
-def test_apps_are_listed() -> None:
-    text = penstock("apps").stdout
-    assert "region-sum" in text and "taxi" in text
-
-
-@pytest.mark.parametrize(("name", "app"), [("region-sum", region_sum), ("taxi", taxi)])
-def test_run_on_given_data(tmp_path: Path, name: str, app: object) -> None:
-    app.generate(tmp_path / "in", 300, 7)  # type: ignore[attr-defined]
-    output = tmp_path / "out.parquet"
-    text = penstock("run", name, "--input", tmp_path / "in", "--output", output).stdout
-    assert pq.read_table(output).to_pylist() == app.reference(tmp_path / "in")  # type: ignore[attr-defined]
-    assert str(output) in text.replace("\n", "")
-
-
-def test_run_on_data_that_is_made() -> None:
-    text = penstock("run", "taxi", "--size", 200, "--seed", 1).stdout
-    assert "200 lines" in text and "latitude" in text and "malformed pairs" in text
-    assert "0 rows" in penstock("run", "region-sum", "--size", 0).stdout
-
-
-def test_run_shows_what_nodes_and_channels_did() -> None:
-    text = penstock("run", "region-sum", "--size", 500, "--unfused", "--width", 16, "--statistics").stdout
-    assert "enumerate 'values' → aggregate 'total'" in text and "occupancy" in text
-    refused = penstock("run", "region-sum", "--size", 5, "--context", "thick", code=1)
-    assert refused.stderr.startswith("Error: run: context must be one of")
-
-
-def test_an_error_is_one_message(tmp_path: Path) -> None:
-    (tmp_path / "bad.txt").write_bytes(b'"1","A\n')
-    result = penstock("run", "taxi", "--input", tmp_path / "bad.txt", code=1)
-    assert result.stderr.startswith("Error: taxi: ") and "byte 4" in result.stderr
-    assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
-    shown = CliRunner().invoke(commands.commands, ["--traceback", "run", "taxi", "--input", str(tmp_path / "bad.txt")])
-    assert shown.exception is not None and shown.exc_info is not None
-
-
-def test_a_result_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    good = b'"1","[[1,2]]"\n'
-    (tmp_path / "bad.txt").write_bytes(200_000 * good + b'"1","A\n')
-    output = tmp_path / "out.parquet"
-    assert "byte 2800004" in penstock("run", "taxi", "--input", tmp_path / "bad.txt", "--output", output, code=1).stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
-    missing = tmp_path / "no-such" / "out.parquet"
-    assert "cannot be written" in penstock("run", "region-sum", "--size", 10, "--output", missing, code=1).stderr
-
-
 def test_wrong_arguments() -> None:
-    assert "--size is for data that is made" in penstock("run", "taxi", "--size", 1, "--input", "x", code=2).stderr
     assert "no-such" in penstock("bench", "no-such", code=2).stderr
 
 
@@ -131,6 +82,6 @@ def test_bench_refuses_figures_before_it_measures(tmp_path: Path, monkeypatch: p
 def test_demo(tmp_path: Path) -> None:
     picture = tmp_path / "taxi.svg"
     text = penstock("demo", "--lines", 200, "--picture", picture).stdout
-    for part in ("The graph", "The result", "latitude", "malformed pairs", "plain Python", "MB/s", "The picture"):
+    for part in ("The graph", "The result", "latitude", "malformed pairs", "The statistics", "Spark's own", "MB/s"):
         assert part in text
     assert picture.read_text(encoding="utf-8").startswith("<svg")

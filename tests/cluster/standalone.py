@@ -1,4 +1,4 @@
-"""A real Spark cluster on this machine: a master and some workers, each a process, and drivers in processes of their own.
+"""A real Spark cluster on this machine: a master and some workers, each a process, and drivers in processes too.
 
 Nothing waits for a fixed time. The master's page, as JSON, tells which workers have registered and which executors run
 where; waiting is asking it again until it says so, or until `PATIENCE_S` have passed, which fails.
@@ -28,7 +28,15 @@ from penstock.spark.java import find_java
 PATIENCE_S = 120
 WORKER_CORES = 1
 WORKER_MEMORY = "1g"
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # of a JVM: halves the work of its start
 T = TypeVar("T")
+
+SETTINGS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": QUICK_START,
+    "spark.executor.extraJavaOptions": QUICK_START,
+}
+"""For the session of a driver: `penstock.spark.session(url, memory="512m", settings=SETTINGS)`."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +93,9 @@ class Cluster:
 
         def told() -> tuple[str, str] | None:
             said = self.master.said()
-            url, page = re.search(r"Starting Spark master at (\S+)", said), re.search(r"MasterWebUI to \S+ .*", said)
+            url = re.search(r"Starting Spark master at (\S+)", said)
             port = re.search(r"'MasterUI' on port (\d+)", said)
-            return (url[1], f"http://127.0.0.1:{port[1]}/json/") if url and port and (page or port) else None
+            return (url[1], f"http://127.0.0.1:{port[1]}/json/") if url and port else None
 
         return until(told, "the master to start", self.master)
 
@@ -135,7 +143,10 @@ class Cluster:
 
 
 class Driver:
-    """A driver in a process of its own: a process has but one JVM. It talks by lines on its standard output."""
+    """A driver in a process of its own: a process has but one JVM. It talks by lines on its standard output.
+
+    Its standard input is open until `finish`: a driver that reads it waits for that.
+    """
 
     def __init__(self, cluster: Cluster, code: str, arguments: tuple[str, ...], environment: dict[str, str]) -> None:
         script = cluster.folder / f"driver-{time.monotonic_ns()}.py"
@@ -147,7 +158,7 @@ class Driver:
                 env=cluster.environment | environment,
                 stdout=subprocess.PIPE,
                 stderr=file,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 start_new_session=True,
             )
         self.process = Process(popen, self.log)
@@ -211,7 +222,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(folder),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_START,
         "PYSPARK_PYTHON": sys.executable,
     }
 

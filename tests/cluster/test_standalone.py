@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cluster.standalone import Cluster, until
+from tests.cluster.standalone import SETTINGS, Cluster, until
 
-BEGIN = """
+BEGIN = f"""
 import sys
 
 import pyarrow as pa
 
 import penstock.spark
 
-spark = penstock.spark.session(sys.argv[1], memory="512m", settings={"spark.driver.host": "127.0.0.1"})
+spark = penstock.spark.session(sys.argv[1], memory="512m", settings={SETTINGS})
 folder = sys.argv[2]
 """
 

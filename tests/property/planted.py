@@ -111,7 +111,7 @@ NEEDS = {
 }
 """The families of columns without which a fault has no place."""
 
-SELDOM = ("function", "sum", "key", "empty")
+SELDOM = ("function", "sum", "key", "empty", "time")
 """Faults that need luck to come about, and are tried more often for that."""
 
 FAULTS: dict[str, tuple[Step, ...]] = {

@@ -49,11 +49,20 @@ def aggregate_keys(b: Builder, p: Point) -> Point | None:
 
 def window(b: Builder, p: Point) -> Point | None:
     """One item for each window, of items or of time."""
-    if not _is_keyed(p) or b.is_full(p):
+    keyed = None if p.shape.regions or b.is_full(p) else _keyed(b, p)
+    if keyed is None:
         return None
-    if b.choose.boolean(40):
-        return _count_window(b, p)
-    return _time_window(b, p) or _count_window(b, p)
+    if b.choose.boolean(30):
+        return _count_window(b, keyed)
+    return _time_window(b, keyed) or _count_window(b, keyed)
+
+
+def _keyed(b: Builder, p: Point) -> Point | None:
+    """Behind a key, if there is one or can be one."""
+    names = lib.candidates("i|s|b|t|x", p.own, {})
+    if p.shape.key is not None:
+        return p
+    return b.add(p, f".key_by({b.choose.choice(names)!r})") if names else None
 
 
 def _is_keyed(p: Point) -> bool:
@@ -68,11 +77,14 @@ def _count_window(b: Builder, p: Point) -> Point | None:
 
 
 def _time_window(b: Builder, p: Point, late_items: str = "drop") -> Point | None:
-    fields = [name for name, t in p.own.items() if lib.kind_of(t) in "ift" and not pt.is_time(t)]
-    if not fields:
+    by_kind: dict[str, list[str]] = {}
+    for field, t in p.own.items():
+        if lib.kind_of(t) in "ift" and not pt.is_time(t):
+            by_kind.setdefault(lib.kind_of(t), []).append(field)
+    if not by_kind:
         return None
-    name = b.choose.choice(fields)
-    kind = lib.kind_of(p.own[name])
+    kind = b.choose.choice(list(by_kind))
+    name = b.choose.choice(by_kind[kind])
     if kind == "f" and late_items == "drop":
         p = b.add(p, f".filter({lib.make(TAME, [name])})")
     length = b.choose.choice(LENGTHS[kind])
@@ -129,7 +141,7 @@ def _result(b: Builder, p: Point) -> tuple[str, str]:
 
 def flat_map_end(b: Builder, p: Point) -> Point | None:
     """A `flat_map` that says something when the stream ends, by key or without."""
-    if p.shape.regions or b.is_full(p):
+    if p.shape.regions or b.is_full(p) or (p.shape.key is None and b.choose.boolean(75)):
         return None
     state = b.choose.choice(("Tally", "Window"))
     among = NOTES if b.choose.boolean(50) else lib.STATEFUL_PUSHES
@@ -152,12 +164,8 @@ def flat_map_end(b: Builder, p: Point) -> Point | None:
 
 def bad_time(b: Builder, p: Point) -> Point | None:
     """A time that is no number, or an item that comes too late."""
-    keys = lib.candidates("i|s|b|t|x", p.own, {})
-    if p.shape.regions or not (keys or p.shape.key is not None):
-        return None
-    if p.shape.key is None:
-        p = b.add(p, f".key_by({b.choose.choice(keys)!r})")
-    return _time_window(b, p, late_items="error")
+    keyed = None if p.shape.regions else _keyed(b, p)
+    return None if keyed is None else _time_window(b, keyed, late_items="error")
 
 
-STEPS: dict[Callable[[Builder, Point], Point | None], int] = {aggregate_keys: 6, window: 10, flat_map_end: 6}
+STEPS: dict[Callable[[Builder, Point], Point | None], int] = {aggregate_keys: 6, window: 12, flat_map_end: 6}

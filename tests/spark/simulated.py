@@ -14,6 +14,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from unittest import mock
 
 import pyarrow as pa
@@ -24,8 +25,10 @@ import penstock as ps
 from penstock.engine import sinks
 from penstock.graph.reference import Result
 from penstock.graph.tree import At, Tree, check_signals, never_reached
-from penstock.plan.cut import Cut, cut
-from penstock.spark import block, inbox, job, task
+from penstock.plan.align import alignable, beginnings
+from penstock.plan.cut import Cut, cut, moved_to, without_items
+from penstock.spark import align, block, inbox, job, task
+from penstock.spark.align import aligned
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Piece:
     """A split in memory."""
 
     table: pa.Table
+    label: str = "a piece"
+    bytes: int = 0
 
     @property
     def rows(self) -> int:
@@ -44,6 +49,13 @@ class Piece:
 
 
 KINDS: list[str] = []
+"""How the graphs were cut, to see that all ways are tried."""
+
+
+def kind_of(made: Cut) -> str:
+    if made.is_whole:
+        return "first whole"
+    return "+".join(each.kind + ", merged" * each.is_merged for each in made.exchanges) or "none"
 
 
 def pieces(items: object, chance: random.Random) -> list[Piece]:
@@ -55,7 +67,7 @@ def pieces(items: object, chance: random.Random) -> list[Piece]:
     count = chance.choice([1, 2, 3, 7])
     cuts = sorted(chance.randint(0, table.num_rows) for _ in range(count - 1))
     ends = [0, *cuts, table.num_rows]
-    return [Piece(table.slice(a, b - a)) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    return [Piece(table.slice(a, b - a)) for a, b in pairwise(ends)]
 
 
 def placed(control: Sequence[At], rows: Sequence[int]) -> tuple[dict, dict]:
@@ -76,8 +88,17 @@ def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = 
     tree = Tree(case.leaves)
     control = check_signals(tree, case.control)
     splits = pieces(tree.source.items, chance)
+    regions = alignable(tree)
+    if regions is not None and chance.random() < 0.8:
+        send = moved_to(beginnings(regions), without_items(tree.source))
+        by = () if regions.start is not None else regions.by
+        splits = aligned(splits, {at: align.first_beginning(send, by, split) for at, split in enumerate(splits)})
+    else:
+        regions = None
     signals, bases = placed(control, [split.rows for split in splits])
-    made = cut(case.leaves, [type(given.signal) for given in control], places=True, is_ordered=is_ordered)
+    kinds = [type(given.signal) for given in control]
+    found = [] if regions is None else [regions]
+    made = cut(case.leaves, kinds, places=True, is_ordered=is_ordered, aligned=found)
     layout = job.laid_out(made, len(splits), chance.choice([1, 2, 5]))
     options = {"compile": compile, "batch_items": chance.choice([None, 1, 2, 5])}
     program = job.program_of(made, layout, job.CollectWriter, options, signals, bases)
@@ -111,13 +132,16 @@ def check(seed: int, compile: bool = False) -> str | None:
     case = from_seed(seed)
     chance = random.Random(seed)
     wanted = expected(case)
-    small = mock.patch.multiple(block, BLOCK_ITEMS=chance.choice([1, 2, 5, 1000]), BLOCK_SIGNALS=chance.choice([1, 2, 9]))
+    small = mock.patch.multiple(
+        block, BLOCK_ITEMS=chance.choice([1, 2, 5, 1000]), BLOCK_SIGNALS=chance.choice([1, 2, 9])
+    )
     held = mock.patch.object(inbox, "HELD_BYTES", chance.choice([0, 300, 1 << 20]))
-    with small, held, mock.patch.object(sinks, "ROOM", case.room or sinks.ROOM), warnings.catch_warnings():
+    heads = mock.patch.object(align, "HEAD_ITEMS", chance.choice([1, 3, 4096]))
+    with small, held, heads, mock.patch.object(sinks, "ROOM", case.room or sinks.ROOM), warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.InterpretedWarning)
         try:
             made, found = run(case, chance, is_ordered=chance.random() < 0.4, compile=compile)
-            KINDS.append("first whole" if made.is_whole else "+".join(e.kind + "m" * e.is_merged for e in made.exchanges) or "none")
+            KINDS.append(kind_of(made))
         except ps.InternalError:
             return traceback.format_exc()
         except ps.PenstockError as error:

@@ -103,6 +103,8 @@ def test_many_rows_are_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [row["it"] for row in written(batch)] == list(range(30))
 
 
-@pytest.mark.parametrize("kind", [pa.binary(), pa.duration("s"), pa.map_(pa.string(), pa.int64()), pa.list_(pa.binary())])
+@pytest.mark.parametrize(
+    "kind", [pa.binary(), pa.duration("s"), pa.map_(pa.string(), pa.int64()), pa.list_(pa.binary())]
+)
 def test_what_json_cannot_hold_is_known(kind: pa.DataType) -> None:
     assert not json_lines.holds(kind)

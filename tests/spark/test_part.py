@@ -347,9 +347,9 @@ def largest_file(size: int) -> Iterator[None]:
 
 def test_a_limit_on_the_size_of_files_is_told(tmp_path: Path) -> None:
     with Output(tmp_path / "out", format_of("json", SCHEMA)) as output:
-        with largest_file(1 << 20), pytest.raises(OutputError, match="set part_bytes below the limit"):
-            with PartWriter(output.staging, (0,)) as writer:
-                writer.write(rows(0, 100_000))
+        told = pytest.raises(OutputError, match="set part_bytes below the limit")
+        with largest_file(1 << 20), told, PartWriter(output.staging, (0,)) as writer:
+            writer.write(rows(0, 100_000))
         assert os.listdir(output.tasks) == []
 
 
@@ -470,7 +470,12 @@ def test_a_failure_at_any_call_is_undone(
 ) -> None:
     for at in range(1, number_of_calls(tmp_path, mode, is_store, can_exchange) + 1):
         files = Faulty(
-            pf.LocalFileSystem(), at, OSError(5, "planted"), is_late=is_late, is_store=is_store, can_exchange=can_exchange
+            pf.LocalFileSystem(),
+            at,
+            OSError(5, "planted"),
+            is_late=is_late,
+            is_store=is_store,
+            can_exchange=can_exchange,
         )
         folder = tmp_path / f"at-{at}"
         folder.mkdir()

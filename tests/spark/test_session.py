@@ -163,7 +163,8 @@ def test_settings_that_hurt_are_told_once(tmp_path: Path) -> None:
         "sys.executable before Spark starts",
         "session: every task starts a Python of its own; set spark.python.worker.reuse to true",
         "session: a task uses one core, and spark.task.cpus keeps 2 for it; set it to 1",
-        "session: compressing a shuffle costs a fifth of a keyed job on one machine; set spark.shuffle.compress to false",
+        "session: compressing a shuffle costs a fifth of a keyed job on one machine; "
+        "set spark.shuffle.compress to false",
         "session: results above 1m cannot be collected; set spark.driver.maxResultSize to 1g or more",
     ]
 
@@ -255,7 +256,7 @@ def test_a_java_that_does_not_serve_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, fault: str
 ) -> None:
     only(monkeypatch, fake_java(tmp_path / "jdk", release))
-    with pytest.raises(SessionError, match="Spark needs Java 17 or later with the module .*; ") as caught:
+    with pytest.raises(SessionError, match=r"Spark needs Java 17 or later with the module .*; ") as caught:
         java.find_java()
     assert fault in str(caught.value)
 

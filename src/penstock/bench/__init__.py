@@ -14,6 +14,10 @@ _MODULES = {
     "keyed-local": "penstock.bench.keyed_local",
     "occupancy": "penstock.bench.occupancy",
     "context": "penstock.bench.context",
+    "regions": "penstock.bench.regions",
+    "taxi": "penstock.bench.taxi",
+    "keyed": "penstock.bench.keyed",
+    "start": "penstock.bench.start",
 }
 NAMES = tuple(_MODULES)
 
@@ -24,6 +28,6 @@ def load(name: str) -> Benchmark:
     return found
 
 
-def run(name: str, scale: str = "small", repeats: int = 5) -> Report:
-    """Measure the benchmark of this name, one of `NAMES`, at one of `SCALES`."""
+def run(name: str, scale: str | None = None, repeats: int | None = None) -> Report:
+    """Measure the benchmark of this name, one of `NAMES`, at one of its scales, of `SCALES`."""
     return load(name).run(scale, repeats)

@@ -61,7 +61,8 @@ def prepared(lines: pa.Table, version: str, width: int) -> engine.Run:
     parsed = taxi.parsed(found)
     mixed = {characters: "sparse", found: "dense", parsed: "dense"}
     context = mixed if version == "sparse-dense" else version
-    return parsed.close("trip").prepare(fuse=False, width=width, context=context)
+    run: engine.Run = parsed.close("trip").prepare(fuse=False, width=width, context=context)
+    return run
 
 
 def figures(report: Report) -> dict[str, tuple[Chart, ...]]:

@@ -227,8 +227,9 @@ def measure(case: Case, repeats: int, told: Told = ignored) -> list[Run]:
     try:
         for turn in range(repeats):
             for peer in _turned(case.peers, turn):
-                if turn < (peer.repeats or repeats):
-                    told(f"{case.name}: {peer.what}, {turn + 1} of {peer.repeats or repeats}")
+                most = min(repeats, peer.repeats or repeats)
+                if turn < most:
+                    told(f"{case.name}: {peer.what}, {turn + 1} of {most}")
                     runs.append(_run(case, peer, right[peer.what]))
         return runs
     finally:

@@ -38,7 +38,9 @@ def growth_and_memory(runs: Sequence[Run]) -> dict[str, float]:
         if len(times) == 3:
             start, quarter, whole = times
             found[f"4/growth@{case}"] = 4 * (quarter - start) / (whole - start)
-        peaks = [run.facts[MEMORY] for run in runs if (run.what, run.case) == ("penstock", case) and MEMORY in run.facts]
+        peaks = [
+            run.facts[MEMORY] for run in runs if (run.what, run.case) == ("penstock", case) and MEMORY in run.facts
+        ]
         if peaks:
             found[f"1GB/worker@{case}"] = MEMORY_MOST / max(peaks)
     return found

@@ -19,7 +19,7 @@ from penstock.bench import files
 from penstock.bench.measure import Benchmark, Case, Peer, Target
 from penstock.bench.ratios import COMMON_TARGETS, QUARTER, START, growth_and_memory, over_roads
 from penstock.bench.regions_local import sums_by_hand
-from penstock.bench.spark import Batches, count_rows, in_own_workers, limit, session, with_settings
+from penstock.bench.spark import Batches, count_rows, in_workers, limit, session, with_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,13 +64,13 @@ def peers(spark: SparkSession, scale: str, region: int | None, paths: list[str])
     own = partial(by_penstock, spark, above=above)
     nothing = files.paths(files.regions(1 << 12, region, LARGEST))
     wake = partial(own, nothing)
-    yield in_own_workers(spark, Peer("penstock", partial(own, paths), elements), wake)
+    yield in_workers(spark, Peer("penstock", partial(own, paths), elements), wake)
     columns = partial(count_rows, ("id", "values"), batch_rows(region))
     yield limit(spark, elements, paths, columns, files.rows(paths))
     if region == GROWTH_SIZE:
         quarter = files.paths(files.regions(elements // 4, region, LARGEST))
-        yield in_own_workers(spark, Peer(START, wake, 1 << 12, wake), wake)
-        yield in_own_workers(spark, Peer(QUARTER, partial(own, quarter), elements // 4, partial(own, quarter)), wake)
+        yield in_workers(spark, Peer(START, wake, 1 << 12, wake), wake)
+        yield in_workers(spark, Peer(QUARTER, partial(own, quarter), elements // 4, partial(own, quarter)), wake)
     if scale != "double":
         yield from others(spark, region, paths, elements, own)
         yield pandas_peer(spark, PANDAS_REGIONS[scale], region, own)
@@ -90,7 +90,7 @@ def others(
             continue
         batch = batch_rows(region)
         peer = Peer(name, partial(by_arrow, spark, few, above, batch), count, right, repeats=3, settle=settled)
-        yield in_own_workers(spark, peer, partial(by_arrow, spark, few[:1], above, batch))
+        yield in_workers(spark, peer, partial(by_arrow, spark, few[:1], above, batch))
     yield Peer("polars", partial(by_polars, paths, above), elements, settle=settled)
     yield Peer("duckdb", partial(by_duckdb, paths, above), elements, settle=settled)
 
@@ -103,7 +103,7 @@ def pandas_peer(
     few = files.paths(files.regions(elements, region, LARGEST))
     work = partial(by_pandas, spark, few, level(region))
     peer = Peer("pandas", work, elements, partial(own, few), repeats=2, settle=settled)
-    return in_own_workers(spark, peer, work)
+    return in_workers(spark, peer, work)
 
 
 def batch_rows(region: int | None) -> int:

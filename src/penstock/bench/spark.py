@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from penstock.bench import files
 from penstock.bench.measure import Answer, Peer
-from penstock.bench.ratios import MEMORY
+from penstock.bench.ratios import MEMORY, QUARTER, START
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,7 +47,7 @@ def session() -> SparkSession:
 def with_settings(spark: SparkSession, **settings: Any) -> Iterator[None]:
     """Some SQL settings for a while. Their names are written with `_` for `.` and without `spark.sql.`."""
     names = {f"spark.sql.{name.replace('_', '.')}": value for name, value in settings.items()}
-    before = {name: spark.conf.get(name) for name in names}
+    before = {name: str(spark.conf.get(name)) for name in names}
     try:
         for name, value in names.items():
             spark.conf.set(name, value)
@@ -60,33 +60,30 @@ def with_settings(spark: SparkSession, **settings: Any) -> Iterator[None]:
 # Python workers
 
 
-def in_own_workers(spark: SparkSession, peer: Peer, wake: Callable[[], object] | None = None) -> Peer:
-    """The peer with Python workers of its own, awake before each run, and their memory among the facts.
+def in_workers(spark: SparkSession, peer: Peer, wake: Callable[[], object]) -> Peer:
+    """A peer that runs in Python workers: awake before each run, and Penstock's apart from those of all others.
 
     Spark keeps workers apart whose environments differ, and ends those that were idle for a minute. `wake` does the
-    same work on next to nothing, which starts them, and compiles or loads what they run.
+    same work on next to nothing, which starts them, and compiles or loads what they run. For Penstock's own runs, the
+    largest peak of a worker's memory is among the facts.
     """
-    mark = f"{os.getpid()}:{peer.what}"
+    is_own = peer.what in ("penstock", START, QUARTER)
+    mark = f"{os.getpid()}:{'penstock' if is_own else 'peers'}"
 
     def marked(work: Callable[[], Any]) -> Any:
-        context = spark.sparkContext
-        context.environment[MARK] = mark
+        environment = spark.sparkContext.environment
+        environment[MARK] = mark
         try:
             return work()
         finally:
-            del context.environment[MARK]
+            del environment[MARK]
 
     def settle(given: Any) -> Answer:
-        peak = peak_megabytes(mark)
+        peak = peak_megabytes(mark) if is_own else None
         answer = peer.settled(given)
-        return replace(answer, facts={**answer.facts, **({} if peak is None else {MEMORY: peak})})
+        return answer if peak is None else replace(answer, facts={**answer.facts, MEMORY: peak})
 
-    return replace(
-        peer,
-        work=partial(marked, peer.work),
-        before=None if wake is None else partial(marked, wake),
-        settle=settle,
-    )
+    return replace(peer, work=partial(marked, peer.work), before=partial(marked, wake), settle=settle)
 
 
 def peak_megabytes(mark: str) -> float | None:
@@ -153,4 +150,4 @@ def limit(spark: SparkSession, items: int, paths: Sequence[str], count: Callable
     """The peer that only reads, awake; it must have read so many rows."""
     right = pa.table({"n": [rows]})
     peer = Peer("limit", lambda: read_only(spark, paths, count), items, lambda: right)
-    return in_own_workers(spark, peer, lambda: read_only(spark, paths[:1], count))
+    return in_workers(spark, peer, lambda: read_only(spark, paths[:1], count))

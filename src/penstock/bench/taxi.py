@@ -21,7 +21,7 @@ from penstock.bench import files
 from penstock.bench import taxi_peers as peers_of
 from penstock.bench.measure import Benchmark, Case, Peer, Target
 from penstock.bench.ratios import COMMON_TARGETS, QUARTER, START, growth_and_memory, over_roads
-from penstock.bench.spark import count_lines, in_own_workers, limit, session
+from penstock.bench.spark import count_lines, in_workers, limit, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,11 +45,11 @@ def peers(spark: SparkSession, scale: str, paths: list[str], lines: int) -> Iter
     wake = partial(by_penstock, spark, nothing)
     right = partial(answer, spark)
     size = files.size(paths)
-    yield in_own_workers(spark, Peer("penstock", partial(by_penstock, spark, paths), size, settle=digest), wake)
+    yield in_workers(spark, Peer("penstock", partial(by_penstock, spark, paths), size, settle=digest), wake)
     yield limit(spark, size, paths, count_lines, lines)
     for name, some in ((START, nothing), (QUARTER, paths[: max(1, len(paths) // 4)])):
         own = Peer(name, partial(by_penstock, spark, some), files.size(some), partial(right, some), settle=digest)
-        yield in_own_workers(spark, own, wake)
+        yield in_workers(spark, own, wake)
     if scale == "double":
         return
     few = paths if scale != "full" else paths[: max(1, round(SPARK_SHARE * len(paths)))]
@@ -90,12 +90,12 @@ SCHEMA = pa.schema([("trip", pa.string()), ("latitude", pa.float64()), ("longitu
 
 def digest(written: Path) -> pa.Table:
     """How many rows a folder of Parquet files has, and the sum of a hash of each."""
-    rows, total = 0, np.uint64(0)
+    rows, total = 0, 0
     found = ds.dataset(written, format="parquet", schema=SCHEMA)
     for batch in found.to_batches():
         rows += batch.num_rows
-        total += _hash(batch).sum(dtype=np.uint64)
-    return pa.table({"rows": [rows], "digest": pa.array([total], pa.uint64())})
+        total += int(_hash(batch).sum(dtype=np.uint64))
+    return pa.table({"rows": [rows], "digest": pa.array([total % (1 << 64)], pa.uint64())})
 
 
 def _hash(batch: pa.RecordBatch) -> np.ndarray[Any, Any]:

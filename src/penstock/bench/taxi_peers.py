@@ -35,8 +35,8 @@ def _write(pairs: DataFrame, folder: Path) -> Path:
 def by_split(spark: SparkSession, paths: Sequence[str], folder: Path) -> Path:
     """Cut at the brackets, then at the comma, and cast what is a number. No regular expression but one character."""
     pieces = _fields(spark, paths).selectExpr("trip", r"explode(split(polyline, '\\[')) as piece")
-    claims = pieces.where("instr(piece, ',') > 1 and instr(piece, ']') > 0 and not startswith(piece, '.')")
-    numbers = claims.selectExpr("trip", "substring_index(piece, ']', 1) as pair").selectExpr(
+    claims = pieces.where("instr(piece, ']') > 0").selectExpr("trip", "substring_index(piece, ']', 1) as pair")
+    numbers = claims.where("instr(pair, ',') > 1 and not startswith(pair, '.')").selectExpr(
         "trip",
         "try_cast(substring_index(pair, ',', -1) as double) as latitude",
         "try_cast(substring_index(pair, ',', 1) as double) as longitude",

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -19,8 +20,11 @@ from penstock.errors import DataError
 TIME = "time, min..max"
 
 
-def show(name: str, scale: str, repeats: int, as_json: bool, figures: Path | None) -> None:
+def show(name: str, scale: str | None, repeats: int | None, as_json: bool, figures: Path | None) -> None:
     benchmark = load(name)
+    if scale is not None and scale not in benchmark.scales:
+        known = " and ".join(each for each in benchmark.scales if each != "tiny")
+        raise click.UsageError(f"--scale {scale}: {name} has {known}")
     if figures is not None:
         _make_folder(benchmark, figures)
     if as_json:
@@ -44,16 +48,16 @@ def _make_folder(benchmark: Benchmark, figures: Path) -> None:
         raise DataError(f"bench: the figures cannot be written to {str(figures)!r}: {error}") from None
 
 
-def _show_tables(benchmark: Benchmark, scale: str, repeats: int) -> Report:
+def _show_tables(benchmark: Benchmark, scale: str | None, repeats: int | None) -> Report:
     console = Console()
     console.print(f"\n[bold]{benchmark.name}[/]: {benchmark.about}\n")
-    with console.status(f"measuring at scale {scale}, {repeats} repeats"):
-        report = benchmark.run(scale, repeats)
+    with console.status("making the data") as status:
+        report = benchmark.run(scale, repeats, lambda text: status.update(escape(f"measuring at {text}")))
     console.print(times(benchmark, report), ratios(benchmark, report))
     if report.speeds:
         console.print(speeds(benchmark, report))
     busy, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
-    if busy > cores:
+    if busy > cores + benchmark.cores - 1:  # what was measured just now is busy too
         console.print(
             f"[yellow]The machine is busy[/] (load {busy:.1f} on {cores} cores): measure again when it is not."
         )
@@ -77,14 +81,15 @@ def times(benchmark: Benchmark, report: Report) -> Table:
     """
     facts = list(dict.fromkeys(name for run in report.runs for name in run.facts))
     names = [name.replace("_", " ") for name in facts]
-    table = _table(f"scale {report.scale}, one core", "case", "what", TIME, benchmark.unit, *names)
+    cores = "one core" if benchmark.cores == 1 else f"{benchmark.cores} cores"
+    table = _table(f"scale {report.scale}, {cores}", "case", "what", TIME, benchmark.unit, *names)
     shown = None
     for (case, what), runs in _grouped(report.runs).items():
         if shown not in (None, case):
             table.add_section()
         seconds = [run.seconds for run in runs]
         best = max(runs, key=lambda run: run.speed)
-        speed = "" if case == FIRST else _figure(best.speed / 1e6)
+        speed = "" if case == FIRST or not benchmark.unit else _figure(best.speed / 1e6)
         seen = [_figure(best.facts[name]) if name in best.facts else "" for name in facts]
         style = "bold" if what == "penstock" else ""
         row = (case if case != shown else "", what, _spread(min(seconds), max(seconds)), speed, *seen)

@@ -11,7 +11,10 @@ from penstock import __version__
 from penstock.errors import PenstockError
 
 APP_NAMES = ("region-sum", "taxi", "spike-detection", "fraud-detection")
-BENCH_NAMES = ("regions-local", "taxi-local", "keyed-local", "occupancy", "context")
+BENCH_NAMES = (
+    *("regions-local", "taxi-local", "keyed-local", "occupancy", "context"),
+    *("regions", "taxi", "keyed", "start"),
+)
 
 
 class Commands(click.Group):
@@ -34,7 +37,9 @@ def commands(traceback: bool) -> None:
 
 
 @commands.command()
-@click.option("--lines", default=4000, show_default=True, type=click.IntRange(min=100), help="How many lines to make.")
+@click.option(
+    "--lines", default=40_000, show_default=True, type=click.IntRange(min=100), help="How many lines to make."
+)
 @click.option("--picture", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the picture (SVG).")
 def demo(lines: int, picture: Path | None) -> None:
     """See Penstock at work, in a few seconds."""
@@ -94,11 +99,12 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
 @commands.command()
 @click.argument("name", type=click.Choice(BENCH_NAMES))
 @click.option(
-    "--scale", default="small", show_default=True, type=click.Choice(("tiny", "small", "full")), metavar="[small|full]"
+    "--scale",
+    type=click.Choice(("tiny", "small", "full", "double")),
+    metavar="[small|full|double]",
+    help="How much data; full on Spark and small elsewhere, unless given. Double is for the benchmarks on Spark.",
 )
-@click.option(
-    "--repeats", default=5, show_default=True, type=click.IntRange(min=1), help="Runs of each; the best counts."
-)
+@click.option("--repeats", type=click.IntRange(min=1), help="Runs of each, of which the best counts; mostly 5.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option(
     "--figures",
@@ -106,8 +112,8 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
     metavar="FOLDER",
     help="Draw what was measured, as SVG files in this folder.",
 )
-def bench(name: str, scale: str, repeats: int, as_json: bool, figures: Path | None) -> None:
-    """Measure Penstock and its peers on the same data, on one core."""
+def bench(name: str, scale: str | None, repeats: int | None, as_json: bool, figures: Path | None) -> None:
+    """Measure Penstock and its peers on the same data, on the same cores."""
     from penstock.cli.bench import show
 
     show(name, scale, repeats, as_json, figures)

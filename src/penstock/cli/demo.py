@@ -1,4 +1,4 @@
-"""`penstock demo`: the taxi application on data made for it, and what is worth seeing of that."""
+"""`penstock demo`: the taxi application on data made for it, on Spark, and what is worth seeing of that."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import pyarrow as pa
 from rich.bar import Bar
 from rich.console import Console, RenderableType
 from rich.padding import Padding
@@ -17,35 +16,52 @@ from rich.text import Text
 
 import penstock as ps
 from penstock.apps import taxi
-from penstock.bench.taxi_local import by_python
-from penstock.cli.tables import rows
+from penstock.bench.files import paths, size
+from penstock.bench.taxi import digest
+from penstock.bench.taxi_peers import by_split
+from penstock.cli import tables
+from penstock.cli.progress import Display
+from penstock.spark import session
 
 BAR_WIDTH = 40
-REPEATS = 5
+REPEATS = 3
 T = TypeVar("T")
 
 
 def show(lines: int, picture: Path | None) -> None:
     console = Console(highlight=False)
-    with console.status("making lines of text"):
-        table = pa.Table.from_batches(taxi.pieces(lines)).combine_chunks()
-        texts = table.column("line").to_pylist()
-    size = sum(map(len, texts))
-    console.print(f"\n[bold]Taxi trips[/]  {lines:,} lines, {size / 1e6:.1f} MB of text, like the Porto taxi set.")
-    console.print("Find the coordinate pairs in each line, parse and swap them, mark them with the trip.\n")
-    found = taxi.brackets(ps.from_arrow(table, name="lines"))
-    pairs, dropped = taxi.pairs(found), taxi.malformed(found)
-    _section(console, "The graph", Text(pairs.explain(), no_wrap=True, overflow="ellipsis"))
-    with console.status("compiling and running"):
-        seconds, (result, bad) = _timed(lambda: ps.run(pairs, dropped))
-    note = f"{result.num_rows:,} pairs in {seconds:.1f} s, with all compiling; {taxi.note(bad)}"
-    _section(console, "The result", rows(result, result.num_rows), note)
-    with console.status("comparing with plain Python"):
-        speeds = _speeds({"plain Python": lambda: by_python(texts), "Penstock": pairs.collect}, size)
-    _section(console, "The speed", _bars(speeds), "the same rows from the same text in memory, each on one core")
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder) / "lines"
+        with console.status("making lines of text"):
+            taxi.generate(data, lines)
+        megabytes = size(paths(data)) / 1e6
+        console.print(f"\n[bold]Taxi trips[/]  {lines:,} lines, {megabytes:.1f} MB of text, like the Porto taxi set.")
+        console.print("Find the coordinate pairs in each line, parse and swap them, mark them with the trip.\n")
+        found = taxi.brackets(ps.read_text(str(data), name="lines"))
+        pairs = taxi.pairs(found)
+        _section(console, "The graph", Text(pairs.explain(), no_wrap=True, overflow="ellipsis"))
+        with console.status("starting Spark"):
+            spark = session()
+        _run(console, spark, pairs, taxi.malformed(found))
+        with console.status("comparing with Spark's own functions"):
+            speeds = _speeds(spark, pairs, data, Path(folder), megabytes)
+        _section(
+            console, "The speed", _bars(speeds), "the same lines, the same rows written to Parquet, the same Spark"
+        )
     path = picture or Path(tempfile.gettempdir()) / "penstock-taxi.svg"
     path.write_text(pairs.show().svg(), encoding="utf-8")
     _section(console, "The picture", str(path))
+
+
+def _run(console: Console, spark: Any, pairs: ps.Stream, malformed: ps.Stream) -> None:
+    """Both results in one pass, with the progress while it runs, then the first rows and what was counted."""
+    with Display(console) as display:
+        run: Any = ps.prepare(pairs, malformed, spark=spark, on_progress=display)
+        seconds, (result, bad) = _timed(run.tables)
+    dropped = f"{sum(bad.column('malformed').to_pylist()):,} malformed pairs in {bad.num_rows:,} lines were dropped"
+    note = f"{result.num_rows:,} pairs in {seconds:.1f} s, with all compiling; {dropped}"
+    _section(console, "The result", tables.rows(result, result.num_rows), note)
+    _section(console, "The statistics", tables.job(run.statistics()))
 
 
 def _section(console: Console, title: str, content: RenderableType, note: str = "") -> None:
@@ -61,13 +77,16 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - start, result
 
 
-def _speeds(ways: Mapping[str, Callable[[], pa.Table]], size: int) -> dict[str, float]:
-    """Megabytes a second of each, after a look that all give the same rows."""
-    first, *others = (way() for way in ways.values())
-    if not all(other.equals(first) for other in others):
-        raise ps.InternalError("demo: plain Python and Penstock must give the same rows; they differ")
+def _speeds(spark: Any, pairs: ps.Stream, data: Path, folder: Path, megabytes: float) -> dict[str, float]:
+    """Megabytes a second of each way, after a look that both write the same rows."""
+    ways: Mapping[str, Callable[[], object]] = {
+        "Spark's own functions": lambda: by_split(spark, paths(data), folder / "spark"),
+        "Penstock": lambda: pairs.write_parquet(folder / "penstock", spark=spark, mode="overwrite"),
+    }
     seconds = [{name: _timed(way)[0] for name, way in ways.items()} for _ in range(REPEATS)]
-    return {name: size / min(times[name] for times in seconds) / 1e6 for name in ways}
+    if not digest(folder / "penstock").equals(digest(folder / "spark")):
+        raise ps.InternalError("demo: Spark's own functions and Penstock must give the same rows; they differ")
+    return {name: megabytes / min(times[name] for times in seconds) for name in ways}
 
 
 def _bars(speeds: dict[str, float]) -> Table:
@@ -75,6 +94,6 @@ def _bars(speeds: dict[str, float]) -> Table:
     table.columns[2].justify = "right"
     most, first = max(speeds.values()), next(iter(speeds.values()))
     for name, speed in speeds.items():
-        times = "" if speed == first else f"[bold]{speed / first:.0f} ×[/]"
+        times = "" if speed == first else f"[bold]{speed / first:.1f} ×[/]"
         table.add_row(name, Bar(most, 0, speed, width=BAR_WIDTH, color="cyan"), f"{speed:,.0f} MB/s", times)
     return table

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
     from penstock.engine.statistics import NodeStatistics
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
 ROWS_SHOWN = 5
 
 
-def _plain() -> Table:
-    return Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
+def _plain(gap: int = 3) -> Table:
+    return Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="dim")
 
 
 def rows(table: pa.Table, count: int) -> Table:
@@ -34,19 +35,27 @@ def _text(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-HEAD = ("items in", "items out", "tasks", "skew", "occupancy", "seconds", "peak MB")
+HEAD = ("in", "out", "tasks", "skew", "full", "seconds", "MB")
 
 
 def job(statistics: JobStatistics) -> Table:
-    """What a job counted: a row for each stage, over all its tasks, and under it one for each of its nodes."""
-    shown = _plain()
-    shown.add_column("stage, node", no_wrap=True)
-    for name in HEAD:
-        shown.add_column(name, justify="right", no_wrap=True)
+    """What a job counted: a row for each stage, over all its tasks, and under it one for each of its nodes.
+
+    Items in and out; the largest task over the mean one; the occupancy of ensembles; work in seconds, all tasks
+    together; the most memory that a worker took.
+    """
+    lines: list[tuple[str, ...]] = []
     for stage in statistics.stages:
-        shown.add_row(stage.name, *_stage(stage), style="bold")
-        for node in stage.nodes:
-            shown.add_row(f"  {node.name}", *_node(node))
+        lines.append((stage.name, *_stage(stage)))
+        lines += [(f"  {node.name}", *_node(node)) for node in stage.nodes]
+    shown = _plain(gap=2)
+    shown.add_column("stage, node", no_wrap=True, overflow="ellipsis")
+    for at, name in enumerate(HEAD, 1):
+        # The names give way where the screen is narrow, and never the numbers.
+        widest = max(len(name), *(len(line[at]) for line in lines)) if lines else len(name)
+        shown.add_column(name, justify="right", no_wrap=True, min_width=widest)
+    for line in lines:
+        shown.add_row(*map(Text, line), style="" if line[0].startswith(" ") else "bold")
     return shown
 
 

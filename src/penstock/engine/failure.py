@@ -21,7 +21,7 @@ def explained(loop: RunningLoop, error: Exception, ensemble: Ensemble) -> Pensto
     """The error to raise instead of what a loop raised on an ensemble."""
     code, (number, row, mark) = loop.code, map(int, loop.where)
     if mark < -1:
-        return _at_the_end(loop, error, ensemble, code.endings[-2 - mark], row)
+        return _at_the_end(loop, error, ensemble, code.endings[-2 - mark], slot)
     if mark < 0 and code.block and not isinstance(error, support.Fault) and 0 <= number < len(code.functions):
         row, error = _found(loop, ensemble, row, error)
     mark = mark if mark < ensemble.last_mark else -1

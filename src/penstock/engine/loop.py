@@ -103,8 +103,11 @@ class RunningLoop:
         self.records = {name: (record.layout.new(), record.layout.new()) for name, record in code.records.items()}
         self.emitted = {name: signal.as_row() for name, signal in code.emitted.items()}
         self.heaps = Heaps(code)
-        self.where = np.zeros(3, np.int64)
-        """Where the loop is, for errors: the function or fault, the row, and the mark, -1 while it is at rows."""
+        self.where = np.zeros(4, np.int64)
+        """Where the loop is, for errors: the function or fault, the row, and the mark, -1 while it is at rows.
+
+        At the end of the stream -2 less the number of the node that ends its keys, and then the number of the key.
+        """
         self.outputs = np.zeros(64, np.int64)
         """Items by the number of binary digits of how many came of each, where the loop counts them."""
         self.used, self.room, self.needed = (np.zeros(len(code.buffers), np.int64) for _ in range(3))

@@ -91,7 +91,9 @@ class Look:
 def _column(batch: pa.RecordBatch, field: str, where: str) -> np.ndarray:
     column = batch.column(field)
     if null_rows(column) is not None:
-        raise ControlError(f"control: {field!r} must have a value in every item to place signals by; {where} has a null")
+        raise ControlError(
+            f"control: {field!r} must have a value in every item to place signals by; {where} has a null"
+        )
     stored = types.storage(column.type)
     if stored.kind == "b":
         return column.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]
@@ -106,8 +108,8 @@ def _never_down(column: np.ndarray, last: Any, field: str, where: str) -> None:
 
 def _goes_down(field: str, where: str) -> ControlError:
     return ControlError(
-        f"control: {field!r} must never go down, because signals are placed by it; it does after {where}; place them by "
-        f"index, or sort the source"
+        f"control: {field!r} must never go down, because signals are placed by it; it does after {where}; place them "
+        f"by index, or sort the source"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,7 @@ from penstock.graph import nodes
 from penstock.graph.tree import At
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-    from penstock.engine.run import Run
     from penstock.report.graph import GraphPicture
-    from penstock.spark.run import SparkRun
     from penstock.spark.write import Written
 
 
@@ -33,7 +30,7 @@ class Running:
 
     def collect(
         self,
-        spark: SparkSession | bool | None = None,
+        spark: Any = None,
         *,
         control: Sequence[At] = (),
         ordered: bool = False,
@@ -52,7 +49,7 @@ class Running:
         """
         return run(self, spark=spark, control=control, ordered=ordered, **options)[0]
 
-    def to_pandas(self, spark: SparkSession | bool | None = None, **options: Any) -> Any:
+    def to_pandas(self, spark: Any = None, **options: Any) -> Any:
         """Run the graph and gather the result as a pandas DataFrame. The options are those of `collect`.
 
         >>> import penstock as ps
@@ -62,30 +59,33 @@ class Running:
         """
         return self.collect(spark, **options).to_pandas()
 
-    def to_polars(self, spark: SparkSession | bool | None = None, **options: Any) -> Any:
+    def to_polars(self, spark: Any = None, **options: Any) -> Any:
         """Run the graph and gather the result as a Polars DataFrame. The options are those of `collect`."""
+        table = self.collect(spark, **options)
         try:
-            import polars
+            polars = importlib.import_module("polars")
         except ImportError:
-            raise GraphError("to_polars: needs the package polars, which is not installed; pip install polars") from None
-        return polars.from_arrow(self.collect(spark, **options))
+            raise GraphError(
+                "to_polars: needs the package polars, which is not installed; pip install polars"
+            ) from None
+        return polars.from_arrow(table)
 
     def to_spark(
         self,
-        spark: SparkSession | None = None,
+        spark: Any = None,
         *,
         control: Sequence[At] = (),
         ordered: bool = False,
         **options: Any,
-    ) -> DataFrame:
+    ) -> Any:
         """The result as a DataFrame of Spark, computed when an action asks for it: for any writer, join or query.
 
         With `ordered=True` its partitions, and the rows in each, are in the order of the stream.
         """
         made = prepare(self, spark=True if spark is None else spark, control=control, ordered=ordered, **options)
-        return made.frame()  # type: ignore[union-attr]
+        return made.frame()
 
-    def write_parquet(self, path: Any, spark: SparkSession | bool | None = None, **options: Any) -> Written:
+    def write_parquet(self, path: Any, spark: Any = None, **options: Any) -> Written:
         """Run the graph and write the result to a folder of Parquet files, all or nothing; see `docs/spark.md`.
 
         Each task writes its own part. `mode=` is "error" (the folder must not be there), "overwrite" or "append";
@@ -94,11 +94,11 @@ class Running:
         """
         return _write(self, "parquet", path, spark, options)
 
-    def write_csv(self, path: Any, spark: SparkSession | bool | None = None, **options: Any) -> Written:
+    def write_csv(self, path: Any, spark: Any = None, **options: Any) -> Written:
         """The same as CSV files with a header. Lists have no form there and are refused."""
         return _write(self, "csv", path, spark, options)
 
-    def write_json(self, path: Any, spark: SparkSession | bool | None = None, **options: Any) -> Written:
+    def write_json(self, path: Any, spark: Any = None, **options: Any) -> Written:
         """The same as files of JSON, one object a line."""
         return _write(self, "json", path, spark, options)
 
@@ -115,7 +115,7 @@ class Running:
             if batch.num_rows:
                 yield batch
 
-    def prepare(self, spark: SparkSession | bool | None = None, **options: Any) -> Run | SparkRun:
+    def prepare(self, spark: Any = None, **options: Any) -> Any:
         """Plan a run without running it: the result comes from its `collect`, what was counted from `statistics`.
 
         Options: `compile`, `batch_items`, `fuse`, `width`, `capacity`, `capacity_signals`, `context`, `credit`,
@@ -142,7 +142,7 @@ class Running:
         >>> print(ps.from_items([{"v": 1}], name="numbers").filter(lambda v: v > 0).explain())  # doctest: +ELLIPSIS
         source 'numbers'...
         """
-        return self.prepare(**options).explain()
+        return str(self.prepare(**options).explain())
 
     def show(self) -> GraphPicture:
         """A picture of the graph and its plan: SVG in a notebook and with `.svg()`, Mermaid text with `.mermaid()`.
@@ -159,7 +159,7 @@ class Running:
         return self.show().svg()
 
 
-def run(*streams: Running, spark: SparkSession | bool | None = None, **options: Any) -> tuple[pa.Table, ...]:
+def run(*streams: Running, spark: Any = None, **options: Any) -> tuple[pa.Table, ...]:
     """Run several results of one source together, in one pass, and gather each as a table.
 
     >>> import penstock as ps
@@ -168,16 +168,16 @@ def run(*streams: Running, spark: SparkSession | bool | None = None, **options: 
     >>> up.to_pydict(), down.to_pydict()
     ({'v': [1]}, {'v': [-1]})
     """
-    return prepare(*streams, spark=spark, **options).tables()
+    return tuple(prepare(*streams, spark=spark, **options).tables())
 
 
 def prepare(
     *streams: Running,
-    spark: SparkSession | bool | None = None,
+    spark: Any = None,
     control: Sequence[At] = (),
     ordered: bool = False,
     **options: Any,
-) -> Run | SparkRun:
+) -> Any:
     """Plan a run of several results without running it, as `Stream.prepare` does for one.
 
     >>> import penstock as ps

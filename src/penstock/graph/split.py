@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock.errors import InternalError, quoted
 
-SMALL_ROWS = 4096
-"""Batches of fewer rows, such as those of small files, are put together."""
+SMALL_ROWS, SMALL_BYTES = 4096, 256 << 10
+"""Batches of fewer rows and bytes, such as those of small files, are put together."""
 
 
 class Split(ABC):
@@ -121,12 +121,13 @@ def _one(parts: Sequence[Split]) -> Split:
 def gathered(batches: Iterable[pa.RecordBatch], at_most: int) -> Iterator[pa.RecordBatch]:
     """The same rows with small batches put together, since each batch costs something of its own."""
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    rows, room = 0, min(at_most, SMALL_ROWS)
     for batch in batches:
-        if waiting and (batch.num_rows >= SMALL_ROWS or rows + batch.num_rows > min(at_most, SMALL_ROWS)):
+        is_small = batch.num_rows < room and batch.nbytes < SMALL_BYTES
+        if waiting and (not is_small or rows + batch.num_rows > room):
             yield pa.concat_batches(waiting)
             waiting, rows = [], 0
-        if batch.num_rows >= min(at_most, SMALL_ROWS):
+        if not is_small:
             yield batch
         elif batch.num_rows:
             waiting.append(batch)

@@ -13,7 +13,7 @@ keys has no order of its own, so items that must be in the stream's order again 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -57,7 +57,7 @@ class Exchange:
 
 @dataclass(frozen=True, eq=False)
 class Output:
-    """What leaves a stage: for another stage, or as the result of a leaf. `has_places`: a result in need of its order."""
+    """What leaves a stage: for another stage, or as the result of a leaf. With `has_places` it must be put in order."""
 
     send: n.Send
     stage: int | None = None
@@ -76,6 +76,11 @@ class Stage:
     level: int
     reads: Exchange | None
     outputs: list[Output] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """What stands for the stage in reports."""
+        return f"stage {self.number + 1} ({'source' if self.reads is None else self.reads.kind})"
 
     @property
     def is_keyed(self) -> bool:
@@ -129,14 +134,14 @@ def cut(
     *,
     places: bool = False,
     is_ordered: bool = False,
-    aligned: str | None = None,
+    aligned: Collection[n.GraphNode] = (),
     is_gathered_at_source: bool = True,
 ) -> Cut:
     """Cut the graph of some leaves.
 
     `given_signals` are the kinds of signals that will be placed from outside. With `places`, results that leave buckets
-    of keys carry their places; with `is_ordered` they pass one more exchange that puts them in order. No two splits have
-    the same value of the source's field `aligned`. Without `is_gathered_at_source` no task can read all splits.
+    of keys carry their places; with `is_ordered` they pass one more exchange that puts them in order. No region
+    of the nodes `aligned` spans two splits. Without `is_gathered_at_source` no task can read all splits.
     """
     tree = Tree(tuple(leaves))
     cuts = _Cuts(tree, set(given_signals), places or is_ordered, aligned)
@@ -151,9 +156,8 @@ def cut(
 class _Cuts:
     """Finds the edges to cut, each named by the node behind it, with the kind of exchange and the reason."""
 
-    def __init__(self, tree: Tree, given: set[type[Signal]], places: bool, aligned: str | None) -> None:
-        self.tree, self.given, self.places = tree, given, places
-        self.aligned = {node for node in tree.nodes if isinstance(node, n.Regions) and _is_aligned(node, aligned)}
+    def __init__(self, tree: Tree, given: set[type[Signal]], places: bool, aligned: Collection[n.GraphNode]) -> None:
+        self.tree, self.given, self.places, self.aligned = tree, given, places, aligned
         self.whole: dict[n.GraphNode, str] = {}
         self.keyed: dict[n.GraphNode, str] = {}
         for node in tree.nodes[1:]:
@@ -260,21 +264,6 @@ def emitted_before(node: n.GraphNode) -> set[type[Signal]]:
     return {above.signal for above in _above(node) if isinstance(above, n.Emit)}
 
 
-def _is_aligned(node: n.Regions, field: str | None) -> bool:
-    """Whether a region begins wherever a field of the source changes: it is one of `by`, as it came from there."""
-    if field not in node.by:
-        return False
-    for step in _above(node)[:-1]:
-        made = {name for names, _ in step.outputs for name in names} if isinstance(step, n.Map) else set()
-        made |= set(step.to) if isinstance(step, n.MapColumns) else set()
-        if field in made or not isinstance(step, _KEEPS_FIELDS):
-            return False
-    return True
-
-
-_KEEPS_FIELDS = (n.DropNulls, n.FillNull, n.Map, n.MapColumns, n.Filter, n.Emit, n.KeyBy)
-
-
 # How
 
 
@@ -297,7 +286,7 @@ class _Builder:
         self.stages.append(first)
         # Without its items, because the stages travel and these need not.
         source = self.tree.source
-        self._extend(first, source, n.Source(Items(source.items.fields, _nothing), source.name))
+        self._extend(first, source, without_items(source))
         for stage, node in self.waiting:  # which grows meanwhile
             assert stage.reads is not None
             source = self._source(stage.reads)
@@ -309,7 +298,7 @@ class _Builder:
 
     def _source(self, exchange: Exchange) -> n.Received:
         """The source of the stage behind an exchange: all fields are declared, those that are used arrive."""
-        fields = {name: t for name, t in exchange.send.given.fields.items()}
+        fields = dict(exchange.send.given.fields)
         items = Items(fields, _nothing)
         return n.Received(items, self.tree.source.name, exchange.has_places, exchange.signals)
 
@@ -377,6 +366,15 @@ class _Builder:
 
 def _nothing(*_: Any) -> Sequence[Any]:
     return ()
+
+
+def without_items(source: n.Source) -> n.Source:
+    return n.Source(Items(source.items.fields, _nothing), source.name)
+
+
+def moved_to(leaf: n.GraphNode, source: n.Source) -> Any:
+    """The same path of nodes from another source of the same fields."""
+    return source if isinstance(leaf, n.Source) else moved(leaf, moved_to(leaf.inputs[0], source))
 
 
 def moved(node: n.GraphNode, before: n.GraphNode) -> Any:

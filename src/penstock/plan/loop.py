@@ -346,7 +346,6 @@ class LoopWriter(FrameWriter):
         with out.block(f"while {done} < {count}"):
             self.checked(f"end{number}", lambda: self._end_key(node, done), progress=2)
             out.line(f"{done} += 1")
-        out.line("w[1] = i")
         out.line("w[2] = m")
         self.begin_step()
 
@@ -357,8 +356,8 @@ class LoopWriter(FrameWriter):
             self.out.line(f"{slot} = as_int({self.arrivals(node)}_order[{done}])")
             own = {key_field(self.tree, node.given.key): Local(slot)} | self.index_at_end(node, slot)
         self.code.endings[number] = node
-        self.out.line(f"w[1] = {slot}")
         self.out.line(f"w[2] = {-2 - number}")
+        self.out.line(f"w[3] = {slot}")
         site = Site((own,), phase=f"end{number}")
         if isinstance(node, n.KeyedAggregate):
             self._keyed_fold(node).end(slot, site)

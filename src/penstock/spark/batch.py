@@ -17,12 +17,15 @@ import pyarrow as pa
 
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
+from penstock.graph.files.pushdown import bounds_of
 from penstock.graph.needs import needs
 from penstock.graph.placing import ITEMS, fields_of
-from penstock.graph.split import Split
+from penstock.graph.split import Bound, Split
 from penstock.graph.tree import At, Tree, check_signals
-from penstock.plan.cut import Cut, cut
+from penstock.plan.align import alignable, begins_with, beginnings
+from penstock.plan.cut import Cut, cut, moved_to, without_items
 from penstock.spark import job
+from penstock.spark.align import aligned, look_for_beginning
 from penstock.spark.block import ROWS, Block, blocks
 from penstock.spark.frame import FrameItems, FrameSplit
 from penstock.spark.monitor import Monitor, Report, reporting
@@ -63,10 +66,13 @@ class BatchJob:
         self.spark = block_session(self.user_spark)
         self.group = f"penstock-{uuid.uuid4().hex}"
         self.cut: Cut = planned_cut(self.leaves, self.control, is_ordered=is_ordered, is_collected=is_collected)
+        self.aligns = alignable(self.tree) if not self.cut.is_whole else None
         self.columns = needs(self.tree)[self.tree.source]
         items = self.tree.source.items
         self.frame = self._in_order(items) if isinstance(items, FrameItems) else None
         self.splits = self._splits(split_bytes) if self.frame is None else []
+        if self.aligns is not None and len(self.splits) > 1:
+            self.splits = self._aligned(self.aligns)
         self.placement: Placement = placement(self)
         self.layout = job.laid_out(self.cut, len(self.splits), _whole("buckets", buckets) or self.cores)
         self.program = job.program_of(
@@ -78,19 +84,34 @@ class BatchJob:
         """How many tasks run at a time."""
         return max(1, int(self.spark.sparkContext.defaultParallelism))
 
-    def _in_order(self, items: FrameItems) -> DataFrame:
+    def _in_order(self, items: FrameItems) -> Any:
         """The DataFrame that is the source. It is kept where it will be read twice, so that both see the same order."""
         found = items.in_order(self.columns | set(fields_of(self.control)), 2 * self.cores)
         return found.persist() if self.control else found
 
     def _splits(self, split_bytes: int | None) -> Sequence[Split]:
         """The splits: about so large, and enough of them for all cores."""
-        items = self.tree.source.items
+        items, bounds = self.tree.source.items, self._bounds()
         wanted = _whole("split_bytes", split_bytes)
         if wanted is None:
             total = sum(split.bytes for split in items.splits(SPLIT_BYTES))
             wanted = max(1, min(SPLIT_BYTES, total // (TASKS_A_CORE * self.cores) + 1))
-        return list(items.splits(wanted)) or [NoItems()]
+        return list(items.splits(wanted, bounds, self.columns)) or [NoItems()]
+
+    def _bounds(self) -> tuple[Bound, ...]:
+        """What items must fulfil to pass the first node, where that is a filter of plain columns."""
+        following = self.tree.children[self.tree.source]
+        first = following[0] if len(following) == 1 and self.tree.source not in self.leaves else None
+        if self.control or self.aligns is not None or not isinstance(first, n.Filter) or first.state is not None:
+            return ()
+        return bounds_of(first.predicate)
+
+    def _aligned(self, regions: n.Regions) -> Sequence[Split]:
+        """The splits, moved to where regions begin. A first pass of tasks looks where that is."""
+        send = moved_to(beginnings(regions), without_items(self.tree.source))
+        task = _beginning_task(_pickled((send, () if regions.start is not None else regions.by)))
+        rows = self.over_splits([_pickled(split) for split in self.splits], task)
+        return aligned(self.splits, surveyed_by(self._arrived(lambda report: rows.toArrow()), job.first_failure))
 
     @property
     def counts(self) -> dict[int, int] | None:
@@ -119,7 +140,9 @@ class BatchJob:
             found = self._over_frame(held, report, first)
         elif self.cut.is_whole:
             splits = [_pickled(split) for split in self.splits]
-            found = self.spark.range(0, 1, 1, 1).mapInArrow(_then(_whole_task(held, splits, report), first[1]), first[0])
+            found = self.spark.range(0, 1, 1, 1).mapInArrow(
+                _then(_whole_task(held, splits, report), first[1]), first[0]
+            )
         else:
             splits = [_pickled(split) for split in self.splits]
             found = self.over_splits(splits, _split_task(held, report), first)
@@ -144,7 +167,7 @@ class BatchJob:
         run: Callable[[int, bytes], Iterator[pa.RecordBatch]],
         last: tuple[Any, Task] | None = None,
     ) -> DataFrame:
-        """A task for each split, with what `run` gives for it. Little splits travel with the task, large ones as rows."""
+        """A task for each split, with what `run` gives for it. Small splits travel with the task, large ones as rows."""
         schema, convert = last or (ROWS, _as_it_is)
         count = len(splits)
         if sum(map(len, splits)) <= _SMALL:
@@ -179,19 +202,23 @@ class BatchJob:
 _SMALL = 1 << 20
 
 
-def planned_cut(
-    leaves: Sequence[n.GraphNode], control: Sequence[At], *, is_ordered: bool, is_collected: bool
-) -> Cut:
+def planned_cut(leaves: Sequence[n.GraphNode], control: Sequence[At], *, is_ordered: bool, is_collected: bool) -> Cut:
     """The stages of some results. What is collected in order is put in order by the driver."""
     items = leaves[0].source.items
     is_frame = isinstance(items, FrameItems)
     order = items.order_by if isinstance(items, FrameItems) else ()
+    tree = Tree(tuple(leaves))
+    found = alignable(tree)
+    if is_frame:
+        by_order = [
+            node for node in tree.nodes if isinstance(node, n.Regions) and order and begins_with(node, order[0])
+        ]
     made = cut(
         leaves,
         [type(given.signal) for given in control],
         places=is_ordered and is_collected,
         is_ordered=is_ordered and not is_collected,
-        aligned=order[0] if order else None,
+        aligned=by_order if is_frame else [found] if found is not None else [],
         is_gathered_at_source=not is_frame,
     )
     if is_frame and not order:
@@ -231,7 +258,7 @@ def _whole(name: str, value: Any) -> int | None:
 def _pickled(thing: Any) -> bytes:
     from pyspark import cloudpickle
 
-    return cloudpickle.dumps(thing)  # type: ignore[no-any-return]
+    return cloudpickle.dumps(thing)  # type: ignore[no-any-return, no-untyped-call]
 
 
 # In a task
@@ -246,6 +273,13 @@ def _program(held: bytes) -> Program:
 def _split_task(held: bytes, report: Report | None) -> Callable[[int, bytes], Iterator[pa.RecordBatch]]:
     def run(number: int, split: bytes) -> Iterator[pa.RecordBatch]:
         return reporting(run_split(_program(held), number, pickle.loads(split)), report)
+
+    return run
+
+
+def _beginning_task(held: bytes) -> Callable[[int, bytes], Iterator[pa.RecordBatch]]:
+    def run(number: int, split: bytes) -> Iterator[pa.RecordBatch]:
+        return look_for_beginning(*pickle.loads(held), number, pickle.loads(split))
 
     return run
 
@@ -299,9 +333,7 @@ def _then(task: Task, convert: Task) -> Task:
     return lambda batches: convert(task(batches))
 
 
-def _numbered_task(
-    run: Callable[[int, bytes], Iterator[pa.RecordBatch]], splits: Sequence[bytes]
-) -> Task:
+def _numbered_task(run: Callable[[int, bytes], Iterator[pa.RecordBatch]], splits: Sequence[bytes]) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -321,9 +353,7 @@ def _carried_task(
     return task
 
 
-def _whole_task(
-    held: bytes, splits: Sequence[bytes], report: Report | None
-) -> Task:
+def _whole_task(held: bytes, splits: Sequence[bytes], report: Report | None) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
@@ -332,9 +362,7 @@ def _whole_task(
     return task
 
 
-def _level_task(
-    held: bytes, level: int, report: Report | None
-) -> Task:
+def _level_task(held: bytes, level: int, report: Report | None) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         return reporting(run_received(_program(held), level, batches), report)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ class BlockWriter:
         starts, order = np.zeros(len(self.targets) + 1, np.int64), np.empty(rows.num_rows, np.uint32)
         partition.spread(hashes, starts, order)
         taken = taken_by(rows, order)
-        return [taken.slice(start, stop - start) for start, stop in zip(starts[:-1], starts[1:], strict=True)]
+        return [taken.slice(start, stop - start) for start, stop in pairwise(starts)]
 
     def _cut_by_place(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
         """Each target has some splits, one after the other; their places go up, and so do those of the rows."""
@@ -151,9 +152,7 @@ class BlockWriter:
             rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
             payload = rows.serialize()
         head = pickle.dumps(marks) if marks else b""
-        made = row(
-            self.targets[bucket], self.stage, self.sender, self.sequences[bucket], is_last, head, payload
-        )
+        made = row(self.targets[bucket], self.stage, self.sender, self.sequences[bucket], is_last, head, payload)
         self.bytes += made.column(6).nbytes
         self.sequences[bucket] += 1
         self.pending[bucket], self.marks[bucket], self.counts[bucket] = [], [], 0
@@ -167,7 +166,7 @@ class BlockWriter:
 
 def _items_in_block(rows: pa.RecordBatch) -> int:
     each = max(1, rows.nbytes // max(1, rows.num_rows))
-    return max(1, min(BLOCK_ITEMS, BLOCK_BYTES // each))
+    return int(max(1, min(BLOCK_ITEMS, BLOCK_BYTES // each)))
 
 
 def key_hashes(columns: Sequence[pa.Array]) -> np.ndarray:

@@ -27,7 +27,7 @@ class FrameItems(Items):
     frame: Any = None
     order_by: tuple[str, ...] = ()
 
-    def in_order(self, columns: Collection[str], partitions: int) -> DataFrame:
+    def in_order(self, columns: Collection[str], partitions: int) -> Any:
         """The columns that are used, in partitions that follow each other in the order, where there is one.
 
         Rows that are equal in the first column of the order lie in one partition.
@@ -162,7 +162,9 @@ def spark_schema(leaf: n.GraphNode) -> Any:
         try:
             found = from_arrow_type(_signed(t), prefer_timestamp_ntz=True)
         except PySparkException:
-            raise GraphError(f"to_spark: {leaf.label}: Spark has no type for {name!r}, a {t}; convert it before") from None
+            raise GraphError(
+                f"to_spark: {leaf.label}: Spark has no type for {name!r}, a {t}; convert it before"
+            ) from None
         fields.append(StructField(name, found, nullable=True))
     return StructType(fields)
 

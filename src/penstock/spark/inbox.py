@@ -33,7 +33,7 @@ class Inbox:
     def __init__(self, arriving: Iterator[Block], held_bytes: int = HELD_BYTES) -> None:
         self.arriving, self.room = arriving, held_bytes
         self.waiting: dict[tuple[int, int], Block | tuple[Block, int, int]] = {}
-        self.held = 0
+        self.held = self.received = 0
         self.file: IO[bytes] | None = None
         self.written = 0
 
@@ -59,9 +59,10 @@ class Inbox:
 
     def _keep(self, block: Block) -> None:
         size = _size(block)
+        self.received += size
         if self.held + size > self.room and self.waiting:
             if self.file is None:
-                self.file = tempfile.TemporaryFile(dir=_local_folder())
+                self.file = tempfile.TemporaryFile(dir=_local_folder())  # noqa: SIM115 - it lives as long as the task
             os.pwrite(self.file.fileno(), block.payload, self.written) if size else 0
             self.waiting[block.sender, block.sequence] = (replace(block, payload=None), self.written, size)
             self.written += size

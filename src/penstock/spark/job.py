@@ -1,4 +1,4 @@
-"""A job: a graph cut into stages, the splits that it reads, and which partition takes what. Knows nothing of a cluster."""
+"""A job: which partition takes which bucket, and what comes back from the tasks. Knows nothing of a cluster."""
 
 from __future__ import annotations
 

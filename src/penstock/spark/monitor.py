@@ -15,6 +15,7 @@ from penstock.spark.job import first_failure
 from penstock.spark.task import COUNTED, FAILED, Counted, Failed
 
 if TYPE_CHECKING:
+    from penstock.report.progress import Progress
     from penstock.spark.batch import BatchJob
 
 Report = Callable[[Counted | Failed], None]
@@ -39,7 +40,7 @@ class Monitor:
         self.reports = self.context.accumulator([], _listed())
         self.done = threading.Event()
         self.failure: PenstockError | None = None
-        self.started = time.perf_counter()
+        self.begun: dict[int, float] = {}
 
     def __enter__(self) -> Monitor:
         self.context.setJobGroup(self.job.group, "penstock", interruptOnCancel=True)
@@ -50,8 +51,10 @@ class Monitor:
     def __exit__(self, *error: object) -> None:
         self.done.set()
         self.thread.join()
-        self.context.setLocalProperty("spark.jobGroup.id", None)
-        self.context.setLocalProperty("spark.job.description", None)
+        if self.on_progress is not None:
+            self.on_progress(self.progress(list(self.reports.value)))
+        for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
+            self.context.setLocalProperty(name, None)  # type: ignore[arg-type]
 
     def watch(self, action: Callable[[Report], Any]) -> Any:
         """The result of an action. A failure that a task reported is raised instead of what Spark makes of it."""
@@ -74,13 +77,29 @@ class Monitor:
                 self.failure = first_failure(failed)
                 self.context.cancelJobGroup(self.job.group)
             if self.on_progress is not None:
-                self.on_progress(self, [each for each in found if isinstance(each, Counted)])
+                self.on_progress(self.progress(found))
+
+    def progress(self, found: list[Counted | Failed]) -> Progress:
+        """How far every stage is."""
+        from penstock.report.progress import Progress, StageProgress
+
+        layout, now = self.job.layout, time.perf_counter()
+        stages = []
+        for stage in self.job.cut.stages:
+            done = {each.sender: each for each in found if isinstance(each, Counted) and each.stage == stage.number}
+            if done:
+                self.begun.setdefault(stage.number, now - max(each.seconds for each in done.values()))
+            total = layout.splits if stage.reads is None else len(layout.targets[stage.number])
+            items, size = sum(each.items for each in done.values()), sum(each.bytes_in for each in done.values())
+            seconds = now - self.begun.get(stage.number, now)
+            stages.append(StageProgress(stage.name, len(done), max(total, len(done)), items, size, seconds))
+        return Progress(tuple(stages))
 
 
 def _listed() -> Any:
     from pyspark.accumulators import AccumulatorParam
 
-    class Listed(AccumulatorParam):  # type: ignore[misc]
+    class Listed(AccumulatorParam[list[Any]]):
         """Lists that are put together."""
 
         def zero(self, value: list[Any]) -> list[Any]:

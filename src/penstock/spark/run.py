@@ -12,8 +12,8 @@ from penstock.engine.options import Options
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.tree import At, Tree, check_signals
-from penstock.spark import job
 from penstock.spark.batch import BatchJob, planned_cut
+from penstock.spark.job import Gathered
 from penstock.spark.statistics import JobStatistics, job_statistics
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ class SparkRun:
         Options.of(options)
         self.leaves, self.spark, self.is_ordered, self.options = leaves, spark, ordered, options
         self.control = check_signals(Tree(leaves), control)
-        self.sizes = {"buckets": buckets, "split_bytes": split_bytes}
+        self.sizes: dict[str, Any] = {"buckets": buckets, "split_bytes": split_bytes}
         self.on_progress = on_progress
         self.cut = planned_cut(leaves, self.control, is_ordered=ordered, is_collected=True)
-        self.counted: job.Gathered | None = None
+        self.counted: Gathered | None = None
         self.seconds = 0.0
 
     def job(self, *, is_collected: bool, **results: Any) -> BatchJob:
@@ -67,7 +67,7 @@ class SparkRun:
         """All results, whole."""
         return self.run(lambda: self.job(is_collected=True).tables(self.on_progress))  # type: ignore[no-any-return]
 
-    def run(self, action: Callable[[], tuple[Any, job.Gathered]]) -> Any:
+    def run(self, action: Callable[[], tuple[Any, Gathered]]) -> Any:
         """Run a job, and keep what was counted."""
         if self.counted is not None:
             raise GraphError("run: a run can be run once; prepare another")

@@ -58,10 +58,9 @@ def job_statistics(cut: Cut, counted: Sequence[Counted], seconds: float) -> JobS
         mine = [each for each in counted if each.stage == stage.number]
         items = [each.items for each in mine]
         mean = sum(items) / len(items) if items else 0.0
-        kind = "source" if stage.reads is None else stage.reads.kind
         stages.append(
             StageStatistics(
-                f"stage {stage.number + 1} ({kind})",
+                stage.name,
                 len(mine),
                 sum(items),
                 sum(each.rows for each in mine),

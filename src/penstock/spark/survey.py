@@ -48,7 +48,8 @@ def placement(job: BatchJob) -> Placement:
         for name in sought:
             indices = together([seen[number][name] for number in sorted(seen)], name)
             given = with_indices(given, name, indices)
-    return placed(in_order(given), counts)
+    skipped = {number: split.skipped_before for number, split in enumerate(job.splits)}
+    return placed(in_order(given), counts, skipped)
 
 
 def surveyed(batches: Iterator[pa.RecordBatch], number: int, label: str, sought: Sought) -> Iterator[pa.RecordBatch]:
@@ -79,12 +80,15 @@ def gathered(arrived: Sequence[Block], first_failure: Callable[[list[Failed]], P
     return {block.sender: pickle.loads(block.head) for block in arrived}
 
 
-def placed(control: Sequence[At], counts: Mapping[int, int]) -> Placement:
-    """Place signals in splits of so many items. At the edge of two splits a signal stands in the later one."""
+def placed(control: Sequence[At], counts: Mapping[int, int], skipped: Mapping[int, int]) -> Placement:
+    """Place signals in splits of so many items, some of them behind others that were left out.
+
+    At the edge of two splits a signal stands in the later one.
+    """
     bases: dict[int, int] = {}
     total = 0
     for number in sorted(counts):
-        bases[number] = total
+        bases[number] = total = total + skipped.get(number, 0)
         total += counts[number]
     signals: dict[int, tuple[tuple[int, Signal], ...]] = {}
     for given in control:

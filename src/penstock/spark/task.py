@@ -37,13 +37,14 @@ RESULT, COUNTED, FAILED = -1, -2, -3
 
 @dataclass(frozen=True)
 class Counted:
-    """What a task counted: where it was, what came in and went out, and the statistics of its engine."""
+    """What a task counted: where it was, what came in and went out (`rows`, `bytes`), and what its engine counted."""
 
     stage: int
     sender: int
     items: int
     rows: int
     bytes: int
+    bytes_in: int
     seconds: float
     peak_bytes: int
     statistics: Statistics
@@ -98,17 +99,20 @@ class Program:
 def run_split(program: Program, number: int, split: Split) -> Iterator[pa.RecordBatch]:
     """Run the first stage on a split."""
     stage = program.stages[0]
-    return _guarded(program, stage, number, lambda: _run(program, stage, number, _split_batches(program, [(number, split)])))
+    given = [(number, split)]
+    return _guarded(
+        program, stage, number, split.label, lambda: _run(program, stage, number, _splits_in(program, given))
+    )
 
 
 def run_whole(program: Program, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
     """Run the first stage on all splits, one after the other."""
     stage = program.stages[0]
-    numbered = list(enumerate(splits))
-    return _guarded(program, stage, 0, lambda: _run(program, stage, 0, _split_batches(program, numbered)))
+    given = list(enumerate(splits))
+    return _guarded(program, stage, 0, "", lambda: _run(program, stage, 0, _splits_in(program, given)))
 
 
-def _split_batches(program: Program, splits: Sequence[tuple[int, Split]]) -> Iterator[Batch]:
+def _splits_in(program: Program, splits: Sequence[tuple[int, Split]]) -> Given:
     tree = Tree(program.stages[0].leaves)
     source = tree.source
     columns = needs(tree)[source]
@@ -127,7 +131,16 @@ def _split_batches(program: Program, splits: Sequence[tuple[int, Split]]) -> Ite
             if placed:
                 yield Arrival(_nothing(source), tuple((0, signal) for _, signal in placed))
 
-    return arriving(source, arrivals(), program.bases.get(first, 0))
+    size = sum(split.bytes for _, split in splits)
+    return Given(arriving(source, arrivals(), program.bases.get(first, 0)), lambda: size)
+
+
+@dataclass(frozen=True)
+class Given:
+    """What comes into a stage, and how many bytes that was in the end."""
+
+    batches: Iterator[Batch]
+    bytes: Callable[[], int]
 
 
 SPLIT_ITEMS = 1 << 18
@@ -154,17 +167,18 @@ def run_received(program: Program, level: int, batches: Iterable[pa.RecordBatch]
     if stage_number is not None:
         stage = program.stages[stage_number]
         bucket = program.targets[stage_number].index(mail.target)
-        yield from _guarded(program, stage, bucket, lambda: _run(program, stage, bucket, _received(program, stage, mail)))
+        run = _run(program, stage, bucket, _received(program, stage, mail))
+        yield from _guarded(program, stage, bucket, "", lambda: run)
     yield from mail.rest()
 
 
-def _received(program: Program, stage: Stage, mail: _Mail) -> Iterator[Batch]:
+def _received(program: Program, stage: Stage, mail: _Mail) -> Given:
     exchange = stage.reads
     assert exchange is not None
     how = merged if exchange.is_merged else in_order
     inbox, senders = Inbox(mail.blocks()), program.senders[stage.number]
     arrivals = how(inbox, senders or inbox.senders(), schema_of(exchange), exchange.signals)
-    return arriving(Tree(stage.leaves).source, arrivals)
+    return Given(arriving(Tree(stage.leaves).source, arrivals), lambda: inbox.received)
 
 
 class Aborted(Exception):
@@ -216,7 +230,7 @@ class _Mail:
 
 
 def _guarded(
-    program: Program, stage: Stage, sender: int, run: Callable[[], Iterator[pa.RecordBatch]]
+    program: Program, stage: Stage, sender: int, where: str, run: Callable[[], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a run and, where it fails by a mistake of the user's or of the data, rows that say so."""
     try:
@@ -224,21 +238,22 @@ def _guarded(
     except Aborted:
         return
     except PenstockError as error:
-        failed = pickle.dumps(Failed(stage.number, sender, _portable(error)))
+        failed = pickle.dumps(Failed(stage.number, sender, _portable(error, where)))
         later = [t for s in program.stages if s.level == stage.level + 1 for t in program.targets[s.number]]
         for target in later or [0]:
             yield row(target, FAILED, sender, 0, True, failed)
 
 
-def _portable(error: PenstockError) -> PenstockError:
-    """The error without what hangs on it, which may not travel."""
-    return type(error)(str(error))
+def _portable(error: PenstockError, where: str) -> PenstockError:
+    """The error without what hangs on it, which may not travel, and with the piece of the source that it lies in."""
+    text = str(error)
+    return type(error)(f"{text}; in {where}" if where and where.split(",")[0] not in text else text)
 
 
-def _run(program: Program, stage: Stage, sender: int, batches_in: Iterator[Batch]) -> Iterator[pa.RecordBatch]:
+def _run(program: Program, stage: Stage, sender: int, given: Given) -> Iterator[pa.RecordBatch]:
     """Run a stage on what comes in; the rows that leave it."""
     started = time.perf_counter()
-    run = Run(stage.leaves, batches_in=batches_in, **program.options)
+    run = Run(stage.leaves, batches_in=given.batches, **program.options)
     outlets = {output.send: _Outlet(program.writer(stage, output, sender)) for output in stage.outputs}
     try:
         for _, output in run.scheduler().run():
@@ -260,7 +275,7 @@ def _run(program: Program, stage: Stage, sender: int, batches_in: Iterator[Batch
     rows_out = sum(outlet.rows for outlet in outlets.values())
     bytes_out = sum(outlet.bytes for outlet in outlets.values())
     seconds, peak = time.perf_counter() - started, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    counted = Counted(stage.number, sender, items, rows_out, bytes_out, seconds, peak, statistics)
+    counted = Counted(stage.number, sender, items, rows_out, bytes_out, given.bytes(), seconds, peak, statistics)
     yield row(0, COUNTED, sender, stage.number, True, pickle.dumps(counted))
 
 

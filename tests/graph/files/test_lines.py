@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.graph.files.data import items_of, rows_of, write
 
 import penstock as ps
 from penstock.graph.files import lines as lines_module
@@ -20,7 +21,6 @@ from penstock.graph.files.lines import Range, blocks
 from penstock.graph.files.paths import find
 from penstock.graph.files.text import Lines
 from penstock.kernels.lines import line_bounds
-from tests.graph.files.data import items_of, rows_of, write
 
 PIECES = st.lists(st.sampled_from(["", "a", "é", "日本", "x" * 9, "\r", "\n", "\r\n", "\n\n", "12345678"]), max_size=30)
 

@@ -13,11 +13,11 @@ import pyarrow.dataset as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.graph.files.data import items_of, rows_of, write_parquet
 
 import penstock as ps
 from penstock.errors import InternalError
 from penstock.graph.split import gathered
-from tests.graph.files.data import items_of, rows_of, write_parquet
 
 
 @given(st.integers(0, 50), st.integers(1, 10_000), st.integers(1, 20))

@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.graph.files.data import items_of, rows_of, write_parquet
 
 import penstock as ps
 from penstock.graph.files import parquet
-from tests.graph.files.data import items_of, rows_of, write_parquet
 
 NESTED = pa.table(
     {

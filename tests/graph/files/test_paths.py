@@ -11,9 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.graph.files.data import rows_of, write, write_parquet
 
 import penstock as ps
-from tests.graph.files.data import rows_of, write, write_parquet
 
 
 def lines(path: Any, **options: Any) -> list[str]:

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.graph.files.data import items_of, rows_of, write
 
 import penstock as ps
 from penstock.graph.files import lines as lines_module
-from tests.graph.files.data import items_of, rows_of, write
 
 VALUES = st.text(st.sampled_from(['"', ",", "a", "é", " ", "日"]), max_size=6)
 ROWS = st.lists(st.tuples(st.integers(-9, 99), VALUES), max_size=12)
@@ -87,7 +87,7 @@ OBJECTS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=40)
 @given(
     st.lists(OBJECTS, min_size=1, max_size=3), SIZES, BLOCKS, st.sampled_from(["\n", "\r\n", "\n \n"]), st.booleans()
 )

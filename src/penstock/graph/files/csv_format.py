@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from penstock.errors import DataError, GraphError, quoted
-from penstock.graph.files.lines import Block
+from penstock.graph.files.lines import Block, after_last_newline
 from penstock.graph.files.paths import first_line
 from penstock.graph.files.rows import Format, shown
 from penstock.kernels.lines import NEWLINE
@@ -73,6 +73,7 @@ class CsvFormat(Format):
     `first` is the file whose header counts, or None where the files have no headers.
     """
 
+    blank_starts: ClassVar[list[int]] = list(b"\r\n")
     dialect: Dialect
     columns: tuple[str, ...]
     types: Mapping[str, pa.DataType]
@@ -101,8 +102,7 @@ class CsvFormat(Format):
         """Whether a quote is still open at the end: the rest of the value would be taken for another row."""
         if self.dialect.quote is None:
             return None
-        newlines = np.flatnonzero(lines[:-1] == NEWLINE)
-        line = lines[int(newlines[-1]) + 1 if len(newlines) else 0 :].tobytes().rstrip(b"\r\n")
+        line = lines[after_last_newline(lines, 0, len(lines) - 1) :].tobytes().rstrip(b"\r\n")
         if self.dialect.quote.encode() not in line:
             return None
         # With an open quote, a second such line is no second row.

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -51,6 +51,7 @@ def _inferred(source: str, files: Sequence[File]) -> pa.Schema:
 class JsonFormat(Format):
     """An object a line, with fields of these types; a field that is missing is null, and others are not read."""
 
+    blank_starts: ClassVar[list[int]] = list(b" \t\r\n")
     schema: pa.Schema | None
 
     def begun(self, block: Block) -> Block:

@@ -18,7 +18,9 @@ import pyarrow as pa
 from penstock.errors import DataError
 from penstock.graph.files.paths import File, first_line
 
-BLOCK_BYTES = 4 << 20
+BLOCK_BYTES = 2 << 20
+"""Small enough to stay in the caches between the steps that look at it, and large enough to be a good batch."""
+
 LOOK_BYTES = 64 << 10
 LONGEST_LINE = (1 << 31) - 1
 COUNTED_BYTES = 256 << 20
@@ -133,7 +135,7 @@ def _blocks(file: File, stream: Any, at: int, length: int | None, block_bytes: i
                 raise DataError(f"{file.where}: must have {file.size} bytes, as when it was found; it has fewer now")
         is_last = got == 0
         used += got
-        end = used if is_last or left == 0 else _after_last_newline(held, used - got, used)
+        end = used if is_last or left == 0 else after_last_newline(held, used - got, used)
         if end:
             yield Block(file, at, held[:end])
             # The beginning of the next line is moved to the front.
@@ -155,7 +157,7 @@ def _grown(file: File, at: int, held: np.ndarray) -> np.ndarray:
     return larger
 
 
-def _after_last_newline(held: np.ndarray, start: int, stop: int) -> int:
+def after_last_newline(held: np.ndarray, start: int, stop: int) -> int:
     """The place after the last newline between two places, or 0. Looks from the end, since that is near."""
     step = LOOK_BYTES
     while stop > start:

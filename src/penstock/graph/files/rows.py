@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,9 @@ SAMPLE_BYTES = 1 << 20
 
 class Format(ABC):
     """How the lines of a file become rows."""
+
+    blank_starts: ClassVar[list[int]]
+    """The bytes with which a blank line, or its end, begins."""
 
     @abstractmethod
     def begun(self, block: Block) -> Block:
@@ -100,19 +104,17 @@ def parsed(form: Format, block: Block, columns: Sequence[str] | None) -> pa.Tabl
 
 def _is_row_each(form: Format, table: pa.Table, data: np.ndarray) -> bool:
     """Whether there is a row for each line. What the cuts of a file make of it would be chance, if there were not."""
-    lines = int(np.count_nonzero(data == NEWLINE)) + int(data[-1] != NEWLINE)
-    return bool(table.num_rows == lines or table.num_rows == lines - _blanks(form, data))
+    ends = _ends(data)
+    starts = np.concatenate(([0], ends[:-1]))
+    maybe = np.flatnonzero(np.isin(data[starts], form.blank_starts))
+    blanks = sum(form.is_blank(data[starts[at] : ends[at]].tobytes().rstrip(b"\r\n")) for at in maybe)
+    return bool(table.num_rows == len(ends) - blanks)
 
 
 def _ends(data: np.ndarray) -> np.ndarray:
     """The place after each line."""
     ends = np.flatnonzero(data == NEWLINE) + 1
-    return np.append(ends, len(data)) if len(data) and data[-1] != NEWLINE else ends
-
-
-def _blanks(form: Format, data: np.ndarray) -> int:
-    lines = data.tobytes().split(b"\n")
-    return sum(form.is_blank(line.removesuffix(b"\r")) for line in (lines if lines[-1] else lines[:-1]))
+    return ends if data[-1] == NEWLINE else np.append(ends, len(data))
 
 
 def _located(form: Format, block: Block, columns: Sequence[str] | None) -> DataError:

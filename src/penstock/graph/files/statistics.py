@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.types as pt
 
 from penstock.graph import types
 from penstock.graph.files.keys import constants
@@ -66,7 +65,7 @@ class _Group:
     def _extremes(self, name: str) -> tuple[int | float, int | float] | None:
         """The least and the greatest value of a plain column, as a function sees them."""
         t = self.layout.fields.get(name)
-        if t is None or not types.is_scalar(t):
+        if t is None or not types.is_scalar(t) or t == pa.time64("ns"):  # Python's times of a day have no nanoseconds
             return None
         if name in self.constants:
             value = _number(self.constants[name], t)
@@ -76,21 +75,17 @@ class _Group:
         statistics = self.columns[name][0].statistics
         if statistics is None or not statistics.has_min_max:
             return None
-        low, high = _number(statistics.min, t), _number(statistics.max, t)
+        try:
+            low, high = _number(statistics.min, t), _number(statistics.max, t)
+        except (pa.ArrowException, ValueError, TypeError, OverflowError):  # a time that Python's times cannot tell
+            return None
         return None if low is None or high is None else (low, high)
 
 
 def _number(value: Any, t: pa.DataType) -> int | float | None:
-    """A value of the statistics as a number: a time in its unit. None where it is not exactly known."""
-    try:
-        made = value if isinstance(value, pa.Scalar) else pa.scalar(value, t)
-        if not made.is_valid:
-            return None
-        if types.is_time(t):
-            made = made.cast(pa.int32() if t.bit_width == 32 else pa.int64())
-        number = made.as_py()
-    except (pa.ArrowException, ValueError, TypeError, OverflowError):
-        return None
-    if pt.is_boolean(t):
-        return int(number)
+    """A value as a number: a time in its unit. None for a null and for what is not a number."""
+    made = value if isinstance(value, pa.Scalar) else pa.scalar(value, t)
+    if made.is_valid and types.is_time(t):
+        made = made.cast(pa.int32() if t.bit_width == 32 else pa.int64())
+    number = made.as_py()
     return number if isinstance(number, (int, float)) and number == number else None

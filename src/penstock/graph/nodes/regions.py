@@ -128,8 +128,8 @@ class Aggregate(Step):
     def region(self) -> Region:
         if not self.given.regions:
             raise self.fail(
-                "must stand inside a region or behind key_by, and here is neither; open a region with enumerate or "
-                "regions, or group the items with key_by"
+                "must stand inside a region, and none is open here; open one with enumerate or regions, or group the "
+                "items with key_by"
             )
         return self.given.regions[-1]
 

@@ -1,0 +1,63 @@
+"""Regions found in a stream that is read in splits: where each split's first region surely begins.
+
+A region may span two splits, so splits are moved to where regions begin. In a split the first sure beginning is where
+`start` first holds, or where a field of `by` first differs from the item before. What lies before it belongs to the
+split before, whatever region it is in. So each split can be looked at by itself, and only as far as that place.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from penstock.graph import nodes as n
+from penstock.graph.tree import Tree
+
+
+def alignable(tree: Tree) -> n.Regions | None:
+    """The first node that finds regions in the stream's own order, right in the splits of the source."""
+    for node in tree.nodes:
+        if isinstance(node, n.Regions) and not node.given.depth and _is_local(node):
+            return node
+    return None
+
+
+def _is_local(node: n.GraphNode) -> bool:
+    """Whether all nodes before this one look at single items, or at regions that come of one item."""
+    while node.inputs:
+        (node,) = node.inputs
+        is_stateful = isinstance(node, n.Stateful) and (node.state is not None or isinstance(node, n.KeyedAggregate))
+        found = isinstance(node, (n.Regions, n.Through)) and not any(
+            not region.is_found for region in node.given.regions
+        )
+        if is_stateful or found:
+            return False
+    return True
+
+
+def beginnings(node: n.Regions) -> n.Send:
+    """What to run on a split to find its first sure beginning: the items that begin a region, or the fields of `by`.
+
+    Each comes with its index, which is its place in the split.
+    """
+    if node.start is None:
+        return n.Send(node.before, node.by, has_places=True)
+    passing: Any = object.__new__(n.Filter)
+    passing.__dict__.update(before=node.before, state=None, handlers=(), given_function=None, predicate=node.start)
+    return n.Send(passing, (next(iter(node.given.fields)),), has_places=True)
+
+
+def begins_with(node: n.Regions, field: str) -> bool:
+    """Whether a region begins wherever a field of the source changes: it is one of `by`, as it came from there."""
+    if field not in node.by:
+        return False
+    step: n.GraphNode = node.before
+    while not isinstance(step, n.Source):
+        made = {name for names, _ in step.outputs for name in names} if isinstance(step, n.Map) else set()
+        made |= set(step.to) if isinstance(step, n.MapColumns) else set()
+        if field in made or not isinstance(step, _KEEPS_FIELDS):
+            return False
+        (step,) = step.inputs
+    return True
+
+
+_KEEPS_FIELDS = (n.DropNulls, n.FillNull, n.Map, n.MapColumns, n.Filter, n.Emit, n.KeyBy)
