@@ -8,10 +8,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock.spark
+from penstock.spark.settings import QUICK_START
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    found = penstock.spark.session(cores=2)
+    found = penstock.spark.session(cores=2, settings=QUICK_START)
     yield found
     found.stop()

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import penstock as ps
@@ -32,19 +31,14 @@ def build(source: ps.Stream, *, positive: bool = False) -> ps.Stream:
 
 
 def read(path: str | Path) -> ps.Stream:
-    """A Parquet file or a folder of them as a stream, read batch by batch."""
-    try:
-        found = ds.dataset(path, format="parquet")
-    except (OSError, pa.ArrowInvalid) as error:
-        raise ps.DataError(f"region sum: {str(path)!r} must be a Parquet file or a folder of them; {error}") from None
-    if not found.files:
-        raise ps.DataError(f"region sum: {str(path)!r} must hold Parquet files; it holds none; generate some first?")
+    """Parquet files, or a folder of them, as a stream."""
+    found = ps.read_parquet(path, name="regions")
     missing = set(SCHEMA.names) - set(found.schema.names)
     if missing:
         raise ps.DataError(
             f"region sum: {str(path)!r} must have the columns 'id' and 'values'; got {', '.join(found.schema.names)}"
         )
-    return ps.from_arrow(found, name="regions")
+    return found
 
 
 def generate(path: str | Path, size: int, seed: int = 0, *, region: int | None = None, largest: int = 64) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,11 +51,12 @@ class Devices:
 
 
 DEVICES = (Devices(54, 1000), Devices(1000, 1000), Devices(1_000_000, 16), Devices(100_000, 16, named=True))
+TINY = (Devices(1000, 4), Devices(54, 1000, named=True))
 
 
 def cases(scale: str) -> Iterator[Case]:
     spark = session()
-    for devices in DEVICES:
+    for devices in TINY if scale == "tiny" else DEVICES:
         folder = files.readings(ROWS[scale], devices.count, devices.named, FILES[scale])
         yield Case(devices.case, tuple(peers(spark, scale, devices, files.paths(folder))))
 
@@ -92,6 +94,8 @@ def others(spark: SparkSession, scale: str, devices: Devices, paths: list[str], 
         peer = Peer(name, partial(function, few), count, right, repeats=2, settle=settled, same=like)
         yield in_workers(spark, peer, partial(function, nothing)) if name in peers_of.PYTHON else peer
     for name, alone in peers_of.ALONE.items():
+        if not find_spec(name.partition(":")[0]):
+            continue
         few = paths[: max(1, round(peers_of.SHARES[name] * len(paths)))]
         own_right = partial(answer, spark, devices.window, few) if len(few) < len(paths) else None
         yield Peer(name, partial(alone, devices.window, few), files.rows(few), own_right, settle=settled, same=same)

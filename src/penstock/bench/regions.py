@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -91,8 +92,9 @@ def others(
         batch = batch_rows(region)
         peer = Peer(name, partial(by_arrow, spark, few, above, batch), count, right, repeats=3, settle=settled)
         yield in_workers(spark, peer, partial(by_arrow, spark, few[:1], above, batch))
-    yield Peer("polars", partial(by_polars, paths, above), elements, settle=settled)
-    yield Peer("duckdb", partial(by_duckdb, paths, above), elements, settle=settled)
+    for name, alone in (("polars", by_polars), ("duckdb", by_duckdb)):
+        if find_spec(name):
+            yield Peer(name, partial(alone, paths, above), elements, settle=settled)
 
 
 def pandas_peer(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 PIECE = 1 << 13
-LINES = {"tiny": (2 * PIECE, 1), "small": (8 * PIECE, 1), "full": (96 * PIECE, 8), "double": (192 * PIECE, 8)}
+LINES = {"tiny": (400, 1), "small": (8 * PIECE, 1), "full": (96 * PIECE, 8), "double": (192 * PIECE, 8)}
 """How many lines there are, of about 1,380 bytes each, and how many pieces a file has."""
 SPARK_SHARE = 1 / 4
 """Spark's own functions take so much of the files at `full`."""
@@ -58,7 +59,8 @@ def peers(spark: SparkSession, scale: str, paths: list[str], lines: int) -> Iter
         own_right = partial(right, few) if len(few) < len(paths) else None
         yield Peer(f"spark:{name}", function, files.size(few), own_right, repeats=3, settle=digest)
     for name, alone in (("polars", peers_of.by_polars), ("duckdb", peers_of.by_duckdb)):
-        yield Peer(name, partial(alone, paths, out(name)), size, before=partial(fresh, name), settle=digest)
+        if find_spec(name):
+            yield Peer(name, partial(alone, paths, out(name)), size, before=partial(fresh, name), settle=digest)
 
 
 def out(what: str) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 from rich.console import Console
+from rich.text import Text
 
 import penstock as ps
 from penstock.cli import own, tables
@@ -202,12 +203,12 @@ def _writer(request: Request, schema: pa.Schema) -> Iterator[Callable[[pa.Record
 def _show(console: Console, request: Request, work: Work, outcome: Outcome) -> None:
     if outcome.head is not None:
         console.print(tables.rows(outcome.head, outcome.count), "")
-    line = f"[bold]{request.target}[/]  {work.source} → {outcome.count:,} rows in {outcome.seconds:.2f} s"
-    console.print(line, soft_wrap=True)
+    told = f"  {work.source} → {outcome.count:,} rows in {outcome.seconds:.2f} s"
+    console.print(Text.assemble((request.target, "bold"), told), soft_wrap=True)
     for text in (work.note(outcome.others), f"written to {request.output}" if request.output else ""):
         if text:
             console.print(text, soft_wrap=True, markup=False)
     if hasattr(outcome.statistics, "stages"):
-        console.print("", tables.job(outcome.statistics), sep="\n")
+        console.print("", tables.job(outcome.statistics, console.width), sep="\n")
     elif request.shows_statistics:
         console.print("", str(outcome.statistics), sep="\n", soft_wrap=True, markup=False)

@@ -25,7 +25,7 @@ def rows(table: pa.Table, count: int) -> Table:
     for field in table.schema:
         shown.add_column(field.name, justify="right" if pa.types.is_primitive(field.type) else "left")
     for row in table.slice(0, ROWS_SHOWN).to_pylist():
-        shown.add_row(*(_text(value) for value in row.values()))
+        shown.add_row(*(Text(_text(value)) for value in row.values()))
     if count > ROWS_SHOWN:
         shown.add_row(*("…" for _ in table.schema), style="dim")
     return shown
@@ -36,26 +36,27 @@ def _text(value: Any) -> str:
 
 
 HEAD = ("in", "out", "tasks", "skew", "full", "seconds", "MB")
+GAP, NAME_WIDTH = 2, 20
 
 
-def job(statistics: JobStatistics) -> Table:
+def job(statistics: JobStatistics, width: int) -> Table:
     """What a job counted: a row for each stage, over all its tasks, and under it one for each of its nodes.
 
-    Items in and out; the largest task over the mean one; the occupancy of ensembles; work in seconds, all tasks
-    together; the most memory that a worker took.
+    Items in and out; the largest task over the mean one; how full ensembles were; work in seconds, all tasks together;
+    the most memory that a worker took. Names give way where the screen is narrow, and never the numbers.
     """
-    lines: list[tuple[str, ...]] = []
+    lines = [("stage, node", *HEAD)]
     for stage in statistics.stages:
         lines.append((stage.name, *_stage(stage)))
         lines += [(f"  {node.name}", *_node(node)) for node in stage.nodes]
-    shown = _plain(gap=2)
-    shown.add_column("stage, node", no_wrap=True, overflow="ellipsis")
-    for at, name in enumerate(HEAD, 1):
-        # The names give way where the screen is narrow, and never the numbers.
-        widest = max(len(name), *(len(line[at]) for line in lines)) if lines else len(name)
-        shown.add_column(name, justify="right", no_wrap=True, min_width=widest)
-    for line in lines:
-        shown.add_row(*map(Text, line), style="" if line[0].startswith(" ") else "bold")
+    widest = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    room = max(NAME_WIDTH, width - sum(widest[1:]) - GAP * len(HEAD))
+    shown = _plain(GAP)
+    for name in lines[0]:
+        shown.add_column(name, justify="left" if name == lines[0][0] else "right", no_wrap=True)
+    for name, *numbers in lines[1:]:
+        cut = name if len(name) <= room else f"{name[: room - 1]}…"
+        shown.add_row(*map(Text, (cut, *numbers)), style="" if name.startswith(" ") else "bold")
     return shown
 
 

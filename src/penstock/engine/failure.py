@@ -19,7 +19,7 @@ from penstock.kernels.credit import SIGNAL
 
 def explained(loop: RunningLoop, error: Exception, ensemble: Ensemble) -> PenstockError:
     """The error to raise instead of what a loop raised on an ensemble."""
-    code, (number, row, mark) = loop.code, map(int, loop.where)
+    code, (number, row, mark, slot) = loop.code, map(int, loop.where)
     if mark < -1:
         return _at_the_end(loop, error, ensemble, code.endings[-2 - mark], slot)
     if mark < 0 and code.block and not isinstance(error, support.Fault) and 0 <= number < len(code.functions):

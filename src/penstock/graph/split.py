@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -44,6 +45,9 @@ class Split(ABC):
         Gives those columns only (None: all), but at least one. Reads ahead little: memory is bounded whatever the size
         of a file.
         """
+
+
+AnySplit = TypeVar("AnySplit", bound=Split)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +106,21 @@ class Joined(Split):
 
 def joined(parts: Iterable[Split], about_bytes: int) -> list[Split]:
     """The same items, in the same order, in splits of about so many bytes. A part is never cut."""
-    made: list[Split] = []
-    waiting: list[Split] = []
+    return [group[0] if len(group) == 1 else Joined(tuple(group)) for group in grouped(parts, about_bytes)]
+
+
+def grouped(parts: Iterable[AnySplit], about_bytes: int) -> Iterator[list[AnySplit]]:
+    """Parts that follow each other, in groups of about so many bytes; a larger part is a group of its own."""
+    waiting: list[AnySplit] = []
     size = 0
     for part in parts:
         if waiting and size + part.bytes > about_bytes:
-            made.append(_one(waiting))
+            yield waiting
             waiting, size = [], 0
         waiting.append(part)
         size += part.bytes
-    return [*made, _one(waiting)] if waiting else made
-
-
-def _one(parts: Sequence[Split]) -> Split:
-    return parts[0] if len(parts) == 1 else Joined(tuple(parts))
+    if waiting:
+        yield waiting
 
 
 def gathered(batches: Iterable[pa.RecordBatch], at_most: int) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Which bucket an item goes to, by a hash of its key, and the order that brings the items of each bucket together.
+"""Which bucket an item goes to, by a hash of its key, and its columns spread over the buckets.
 
 The hash is the same in every process and on every machine, because all tasks must agree. It is another one than that of
 the index of keys, or all keys of a bucket would crowd one part of its table.
@@ -41,28 +41,36 @@ def hash_texts(offsets: Any, data: Any, hashes: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def spread(hashes: Any, starts: Any, order: Any) -> None:
-    """Bring the rows of each bucket together, in their order: those of bucket b are `order[starts[b]:starts[b + 1]]`."""
-    count = np.uint64(len(starts) - 1)
-    half = np.uint64(32)
+def bucket(hashes: Any, count: int, buckets: Any) -> None:
+    """The bucket of each row, of so many, from its hash."""
+    half, of = np.uint64(32), np.uint64(count)
     for at in range(np.uint64(len(hashes))):
-        starts[((hashes[at] >> half) * count) >> half] += 1
-    total = 0
-    for bucket in range(len(starts)):
-        here = starts[bucket]
-        starts[bucket] = total
-        total += here
-    for at in range(np.uint64(len(hashes))):
-        bucket = ((hashes[at] >> half) * count) >> half
-        order[np.uint64(starts[bucket])] = at
-        starts[bucket] += 1
-    for bucket in range(len(starts) - 1, 0, -1):
-        starts[bucket] = starts[bucket - 1]
-    starts[0] = 0
+        buckets[at] = ((hashes[at] >> half) * of) >> half
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def gather(values: Any, order: Any, out: Any) -> None:
-    """The values at these rows."""
-    for at in range(np.uint64(len(order))):
-        out[at] = values[np.uint64(order[at])]
+def bucket_integers(values: Any, count: int, buckets: Any) -> None:
+    """The same for a key of one integer, in one pass."""
+    half, of = np.uint64(32), np.uint64(count)
+    for at in range(np.uint64(len(values))):
+        buckets[at] = ((_mixed(np.uint64(values[at]) + _SEED) >> half) * of) >> half
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def assign(buckets: Any, start: int, room: int, filled: Any, slots: Any) -> int:
+    """Give each row from `start` on the next slot of its bucket, until one has no more room; how far it came."""
+    for at in range(np.uint64(start), np.uint64(len(buckets))):
+        here = np.uint64(buckets[at])
+        slot = filled[here]
+        if slot == room:
+            return np.int64(at)
+        slots[at] = slot
+        filled[here] = slot + 1
+    return len(buckets)
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def scatter(values: Any, buckets: Any, slots: Any, start: int, stop: int, out: Any) -> None:
+    """Put the values of some rows where their buckets have a slot for them: `out` has `room` slots a bucket."""
+    for at in range(np.uint64(start), np.uint64(stop)):
+        out[np.uint64(buckets[at]), np.uint64(slots[at])] = values[at]

@@ -98,10 +98,17 @@ def is_utf8(text: Any) -> bool:
 
 
 def last_window(time: Any, every: Any) -> Any:
-    """The number of the last window that begins at or before a time: they begin at the multiples of `every`.
+    """The number of the last window that begins at or before a time: they begin at the multiples of `every`."""
+    return time // every
 
-    The division may be rounded, so the bounds themselves decide.
-    """
+
+def first_window(time: Any, every: Any, length: Any, late: Any) -> Any:
+    """The number of the first window that ends, with `late` added, behind a time."""
+    return (time - length - late) // every + 1
+
+
+def last_float_window(time: Any, every: Any) -> Any:
+    """The same for floats: the division is rounded, so the bounds themselves decide."""
     number = int(time // every)
     while (number + 1) * every <= time:
         number += 1
@@ -110,8 +117,7 @@ def last_window(time: Any, every: Any) -> Any:
     return number
 
 
-def first_window(time: Any, every: Any, length: Any, late: Any) -> Any:
-    """The number of the first window that ends, with `late` added, behind a time."""
+def first_float_window(time: Any, every: Any, length: Any, late: Any) -> Any:
     number = int((time - length - late) // every)
     while number * every + length + late <= time:
         number += 1
@@ -160,6 +166,7 @@ def borrowed(typing: Any, array: Any) -> Any:
 _CONSTANTS: dict[str, Any] = {"inf": float("inf"), "nan": float("nan"), "Fault": Fault}
 _HELPERS: dict[str, Callable[..., Any]] = {"grown": grown, "put": put, "ended": ended, "same": same}
 _HELPERS |= {"is_utf8": is_utf8, "bits": bits, "last_window": last_window, "first_window": first_window}
+_HELPERS |= {"last_float_window": last_float_window, "first_float_window": first_float_window}
 
 PLAIN: dict[str, Any] = {**_CONSTANTS, **_HELPERS, "as_int": int, "as_float": float, "as_bool": bool}
 PLAIN |= {"by_reference": lambda record: record, "borrowed": lambda array: array, "unsigned": int}

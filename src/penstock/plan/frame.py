@@ -20,7 +20,7 @@ from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.accumulate import Accumulator
-from penstock.plan.code import Column, Level, Ref, Site, Value
+from penstock.plan.code import Column, Level, Local, Ref, Site, Value
 from penstock.plan.fuse import Segment, opened_at
 from penstock.plan.keyed import KeyedFold
 from penstock.plan.outlets import OutletWriter
@@ -250,7 +250,10 @@ class FrameWriter(RoomWriter):
         for given in code.inputs:
             body += [] if given.is_plain else [f"    {name} = borrowed({name})" for name in given.column.arrays]
         for name, cells in code.cells.items():
-            body += [f'    {name}_{each} = borrowed({name})["{each}"]' for each in cells.fields]
+            state = f"st{self.tree.number[cells.node]}"
+            views = [(state, each) for each in code.states[state].records["state"].layout.initial]
+            views += [(name, each) for each in cells.fields]
+            body += [f'    {array}_{each} = borrowed({array})["{each}"]' for array, each in views]
         if len(self.noted) == 1:
             body.append(f"    w[0] = {min(self.noted)}")
         for low, high in self.halves:

@@ -154,26 +154,25 @@ class KeyedFold:
             out.line(f"{newest} = {time}")
             out.line(f"{self._held(slot)} = {time}")
         first, last = out.fresh("q"), out.fresh("q")
-        out.line(f"{first} = {self._first_open(window, newest)}")
-        out.line(f"{last} = last_window({time}, {window.every!r})")
+        out.line(f"{first} = {_first(window, newest, window.late)}")
+        out.line(f"{last} = {_last(window, time)}")
+        mine = _first(window, time, 0.0 if window.is_float else 0)
         if window.late_items == "error":
-            mine = f"first_window({time}, {window.every!r}, {window.length!r}, {_zero(window)})"
             with out.block(f"if {last} < {first} and {mine} <= {last}"):
                 self.loop.fault("late_item", self.node, window.field)
-        mine = f"first_window({time}, {window.every!r}, {window.length!r}, {_zero(window)})"
         with self._windows(slot, f"max({first}, {mine})", f"{last} + 1", site):
             self._add(slot, site.fork())
 
     def _close_until(self, window: Timed, slot: str, newest: str, time: str, site: Site) -> None:
         """Close the windows that an item of this time closes, in order; only those up to the newest have items."""
-        stop = f"min(last_window({newest}, {window.every!r}) + 1, {self._first_open(window, time)})"
-        with self._windows(slot, self._first_open(window, newest), stop, site) as number:
+        stop = f"min({_last(window, newest)} + 1, {_first(window, time, window.late)})"
+        with self._windows(slot, _first(window, newest, window.late), stop, site) as number:
             self._give_if_open(window, slot, number, self._many(site))
 
     def _end_of_time(self, window: Timed, slot: str, site: Site) -> None:
         newest = self._progress(slot)
-        stop = f"last_window({newest}, {window.every!r}) + 1"
-        with self._windows(slot, self._first_open(window, newest), stop, site) as number:
+        stop = f"{_last(window, newest)} + 1"
+        with self._windows(slot, _first(window, newest, window.late), stop, site) as number:
             self._give_if_open(window, slot, number, self._many(site))
 
     def _give_if_open(self, window: Timed, slot: str, number: str, site: Site) -> None:
@@ -182,13 +181,10 @@ class KeyedFold:
             self._give(slot, start, f"{start} + {window.length!r}", site)
             self.loop.out.line(f"{self.accumulator.field('n')} = 0")
 
-    def _first_open(self, window: Timed, newest: str) -> str:
-        return f"first_window({newest}, {window.every!r}, {window.length!r}, {window.late!r})"
-
     # What all have in common
 
     def _held(self, slot: str) -> str:
-        return f'{self.state}["at"][{slot}]'
+        return f"{self.state}_at[{slot}]"
 
     def _progress(self, slot: str) -> str:
         """A variable with how far a key is: its number of items, or its newest time."""
@@ -238,5 +234,11 @@ class KeyedFold:
         self.loop.send(self.node, site.with_own(own, aligned=False))
 
 
-def _zero(window: Timed) -> str:
-    return "0.0" if window.is_float else "0"
+def _last(window: Timed, time: str) -> str:
+    """The number of the last window that begins at or before a time."""
+    return f"last_{'float_' if window.is_float else ''}window({time}, {window.every!r})"
+
+
+def _first(window: Timed, time: str, late: float) -> str:
+    """The number of the first window that ends, with `late` added, behind a time."""
+    return f"first_{'float_' if window.is_float else ''}window({time}, {window.every!r}, {window.length!r}, {late!r})"

@@ -85,77 +85,106 @@ def blocks(rows: pa.RecordBatch) -> Iterator[Block]:
 
 
 class BlockWriter:
-    """Cuts what one sender sends by an exchange into blocks: items and signals go in, block rows come out."""
+    """Cuts what one sender sends by an exchange into blocks: items and signals go in, block rows come out.
+
+    Invariant: of each target, `filled` items lie in its row of `flat`, and in its list of `rest`.
+    """
 
     def __init__(self, exchange: Exchange, stage: int, targets: Sequence[int], sender: int, splits: int) -> None:
-        self.exchange, self.stage, self.targets, self.sender = exchange, stage, targets, sender
+        self.exchange, self.stage, self.targets, self.sender, self.splits = exchange, stage, targets, sender, splits
         self.place = sender << SPLIT_BITS
-        self.splits = splits
+        self.schema = schema_of(exchange)
+        self.room = 0
+        self.filled = np.zeros(len(targets), np.int64)
+        self.flat: dict[str, np.ndarray] = {}
+        """The scalars of each field: a row a target."""
+        self.rest: list[list[pa.RecordBatch]] = [[] for _ in targets]
+        """The other fields of each target, as they came."""
         self.sequences = [0] * len(targets)
         self.marks: list[list[tuple[int, tuple[int, Any]]]] = [[] for _ in targets]
-        """The signals that lie behind the last block of each target, in front of the next."""
-        self.pending: list[list[pa.RecordBatch]] = [[] for _ in targets]
-        self.counts = [0] * len(targets)
+        """The signals among the items of each target: how many items lie before, and which."""
         self.items = self.bytes = 0
 
     def signal(self, signal: Signal) -> Iterator[pa.RecordBatch]:
         """A signal goes to every target, behind what was sent so far."""
         held = (self.exchange.signals.index(type(signal)), signal.as_tuple())
         for bucket in range(len(self.targets)):
-            self.marks[bucket].append((self.counts[bucket], held))
+            self.marks[bucket].append((int(self.filled[bucket]), held))
             if len(self.marks[bucket]) >= BLOCK_SIGNALS:
                 yield self._block(bucket, is_last=False)
 
     def send(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Items go to their targets; block rows come out as they are full."""
+        if not rows.num_rows:
+            return
         self.items += rows.num_rows
         if self.exchange.has_places and n.PLACE not in rows.schema.names:
-            places = pa.array(np.arange(self.place, self.place + rows.num_rows))
-            rows = rows.append_column(n.PLACE, places)
+            rows = rows.append_column(n.PLACE, pa.array(np.arange(self.place, self.place + rows.num_rows)))
             self.place += rows.num_rows
-        for bucket, part in enumerate(self._spread(rows)):
-            if part.num_rows:
-                yield from self._add(bucket, part)
+        self._make_room(rows)
+        buckets = self._buckets(rows)
+        slots = np.empty(rows.num_rows, np.int32)
+        columns = {name: arrays_of(rows.column(name))[0] for name in self.flat}
+        others = rows.drop_columns(list(self.flat)) if len(self.flat) < rows.num_columns else None
+        start = 0
+        while start < rows.num_rows:
+            stop = partition.assign(buckets, start, self.room, self.filled, slots)
+            for name, out in self.flat.items():
+                partition.scatter(columns[name], buckets, slots, start, stop, out)
+            if others is not None:
+                self._spread(others, buckets, start, stop)
+            start = stop
+            for bucket in np.flatnonzero(self.filled == self.room):
+                yield self._block(int(bucket), is_last=False)
 
-    def _spread(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+    def _make_room(self, rows: pa.RecordBatch) -> None:
+        """Decide, with the first items, how many make a block."""
+        if self.room:
+            return
+        self.room = _items_in_block(rows)
+        for field in self.schema:
+            if is_flat(field.type):
+                self.flat[field.name] = np.empty((len(self.targets), self.room), types.storage(field.type))
+
+    def _buckets(self, rows: pa.RecordBatch) -> np.ndarray:
+        buckets = np.zeros(rows.num_rows, np.uint16)
         if len(self.targets) == 1:
-            return [rows]
+            return buckets
         if self.exchange.kind == "order":
-            return self._cut_by_place(rows)
-        hashes = key_hashes([rows.column(name) for name in self.exchange.keys])
-        starts, order = np.zeros(len(self.targets) + 1, np.int64), np.empty(rows.num_rows, np.uint32)
-        partition.spread(hashes, starts, order)
-        taken = taken_by(rows, order)
-        return [taken.slice(start, stop - start) for start, stop in pairwise(starts)]
+            # Each target has some splits, one after the other.
+            firsts = [-(-self.splits * at // len(self.targets)) << SPLIT_BITS for at in range(1, len(self.targets))]
+            return np.searchsorted(firsts, rows.column(n.PLACE).to_numpy(), side="right").astype(np.uint16)
+        columns = [rows.column(name) for name in self.exchange.keys]
+        if len(columns) == 1 and types.is_scalar(columns[0].type):
+            partition.bucket_integers(key_integers(columns[0]), len(self.targets), buckets)
+        else:
+            partition.bucket(key_hashes(columns), len(self.targets), buckets)
+        return buckets
 
-    def _cut_by_place(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
-        """Each target has some splits, one after the other; their places go up, and so do those of the rows."""
-        splits = [-(-self.splits * at // len(self.targets)) for at in range(1, len(self.targets))]
-        ends = np.searchsorted(rows.column(n.PLACE).to_numpy(), [split << SPLIT_BITS for split in splits])
-        return [rows.slice(a, b - a) for a, b in zip([0, *ends], [*ends, rows.num_rows], strict=True)]
-
-    def _add(self, bucket: int, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        most = _items_in_block(rows)
-        at = 0
-        while at < rows.num_rows:
-            part = rows.slice(at, most - self.counts[bucket])
-            at += part.num_rows
-            self.pending[bucket].append(part)
-            self.counts[bucket] += part.num_rows
-            if self.counts[bucket] >= most:
-                yield self._block(bucket, is_last=False)
+    def _spread(self, others: pa.RecordBatch, buckets: np.ndarray, start: int, stop: int) -> None:
+        """Put rows of what is no scalar to their targets, in their order."""
+        here = buckets[start:stop]
+        if len(self.targets) == 1:
+            self.rest[0].append(others.slice(start, stop - start))
+            return
+        taken = others.take(pa.array(start + np.argsort(here, kind="stable")))
+        ends = np.cumsum(np.bincount(here, minlength=len(self.targets)))
+        for bucket, (first, last) in enumerate(pairwise([0, *ends])):
+            if first < last:
+                self.rest[bucket].append(taken.slice(first, last - first))
 
     def _block(self, bucket: int, *, is_last: bool) -> pa.RecordBatch:
-        parts, marks = self.pending[bucket], self.marks[bucket]
-        payload: Any = b""
-        if parts:
-            rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts)
-            payload = rows.serialize()
-        head = pickle.dumps(marks) if marks else b""
+        count = int(self.filled[bucket])
+        packed = [_packed(out[bucket, :count]) for out in self.flat.values()]
+        parts: list[Any] = [part for part, _ in packed]
+        if self.rest[bucket]:
+            parts.append(pa.concat_batches(self.rest[bucket]).serialize())
+        head = pickle.dumps((count, [(part.dtype.str, base) for part, base in packed], self.marks[bucket]))
+        payload = pa.py_buffer(b"".join(memoryview(part).cast("B") for part in parts)) if count else b""
         made = row(self.targets[bucket], self.stage, self.sender, self.sequences[bucket], is_last, head, payload)
         self.bytes += made.column(6).nbytes
         self.sequences[bucket] += 1
-        self.pending[bucket], self.marks[bucket], self.counts[bucket] = [], [], 0
+        self.rest[bucket], self.marks[bucket], self.filled[bucket] = [], [], 0
         return made
 
     def finish(self) -> Iterator[pa.RecordBatch]:
@@ -164,40 +193,44 @@ class BlockWriter:
             yield self._block(bucket, is_last=True)
 
 
+def is_flat(t: pa.DataType) -> bool:
+    """Whether a column of this type is one array of numbers."""
+    return types.is_scalar(t) and not pt.is_boolean(t)
+
+
+def _packed(values: np.ndarray) -> tuple[np.ndarray, Any]:
+    """Integers as narrow as they may be, above a base; whatever else as it is."""
+    if values.dtype.kind not in "iu" or not len(values):
+        return values, None
+    low, high = int(values.min()), int(values.max())
+    for narrow in (np.uint8, np.uint16, np.uint32):
+        if high - low <= np.iinfo(narrow).max and np.dtype(narrow).itemsize < values.itemsize:
+            return (values - values.dtype.type(low)).astype(narrow), low
+    return values, None
+
+
 def _items_in_block(rows: pa.RecordBatch) -> int:
     each = max(1, rows.nbytes // max(1, rows.num_rows))
     return int(max(1, min(BLOCK_ITEMS, BLOCK_BYTES // each)))
+
+
+def key_integers(column: pa.Array) -> np.ndarray:
+    """The values of a key's field that is no text, as integers: equal keys are equal integers."""
+    (values,) = arrays_of(column)
+    if values.dtype.kind == "f":
+        return (values.astype(np.float64) + 0.0).view(np.int64)  # -0.0 is the same key as 0.0
+    return values.view(np.uint8) if values.dtype.kind == "b" else values
 
 
 def key_hashes(columns: Sequence[pa.Array]) -> np.ndarray:
     """A hash of the key of each row."""
     hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
-        arrays = arrays_of(column)
         if types.is_text(column.type):
-            partition.hash_texts(*arrays, hashes)
-            continue
-        values = arrays[0]
-        if values.dtype.kind == "f":
-            values = (values.astype(np.float64) + 0.0).view(np.int64)  # -0.0 is the same key as 0.0
-        partition.hash_integers(values if values.dtype.kind != "b" else values.view(np.uint8), hashes)
-    return hashes
-
-
-def taken_by(rows: pa.RecordBatch, order: np.ndarray) -> pa.RecordBatch:
-    """The rows in another order."""
-    indices = None
-    columns = []
-    for column in rows.columns:
-        if types.is_scalar(column.type) and not pt.is_boolean(column.type) and column.null_count == 0:
-            (values,) = arrays_of(column)
-            made = np.empty(len(order), values.dtype)
-            partition.gather(values, order, made)
-            columns.append(scalars_to_arrow(made, column.type))
+            partition.hash_texts(*arrays_of(column), hashes)
         else:
-            indices = pa.array(order) if indices is None else indices
-            columns.append(column.take(indices))
-    return pa.RecordBatch.from_arrays(columns, names=rows.schema.names)
+            partition.hash_integers(key_integers(column), hashes)
+    return hashes
 
 
 # Out of blocks
@@ -212,15 +245,27 @@ def schema_of(exchange: Exchange) -> pa.Schema:
 
 def arrival(block: Block, schema: pa.Schema, signals: Sequence[type[Signal]]) -> Arrival:
     """What lies in a block: items, and signals at their places among them."""
-    if block.payload is not None and block.payload.size:
-        rows = pa.ipc.read_record_batch(block.payload, schema)
-    else:
-        rows = pa.RecordBatch.from_arrays([pa.array([], t) for t in schema.types], schema=schema)
-    places = None
-    if n.PLACE in schema.names:
-        places = rows.column(n.PLACE).to_numpy()
-        rows = rows.drop_columns([n.PLACE])
-    marks = []
-    for offset, (number, values) in pickle.loads(block.head) if block.head else []:
-        marks.append((offset, signals[number](*values)))
-    return Arrival(rows, tuple(marks), places)
+    count, packed, marks = pickle.loads(block.head)
+    columns = _columns(block.payload, count, packed, schema)
+    places = columns.pop(n.PLACE).to_numpy() if n.PLACE in columns else None
+    rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
+    return Arrival(rows, tuple((offset, signals[number](*values)) for offset, (number, values) in marks), places)
+
+
+def _columns(payload: Any, count: int, packed: Sequence[tuple[str, Any]], schema: pa.Schema) -> dict[str, pa.Array]:
+    if not count:
+        return {field.name: pa.array([], field.type) for field in schema}
+    found: dict[str, pa.Array] = {}
+    at = 0
+    for field, (held, base) in zip([field for field in schema if is_flat(field.type)], packed, strict=True):
+        values = np.frombuffer(payload, np.dtype(held), count, at)
+        at += values.nbytes
+        if base is not None:
+            stored = types.storage(field.type)
+            values = values.astype(stored) + stored.type(base)
+        found[field.name] = scalars_to_arrow(values, field.type)
+    others = [field for field in schema if field.name not in found]
+    if others:
+        rest = pa.ipc.read_record_batch(payload.slice(at), pa.schema(others))
+        found |= dict(zip(rest.schema.names, rest.columns, strict=True))
+    return {field.name: found[field.name] for field in schema}

@@ -17,6 +17,7 @@ from tests.graph.files.data import items_of, rows_of, write_parquet
 
 import penstock as ps
 from penstock.graph.files import parquet
+from penstock.graph.files.paths import File
 
 NESTED = pa.table(
     {
@@ -57,6 +58,14 @@ def test_nested_columns(tmp_path: Path) -> None:
     assert stream.select("id", "kind").collect(spark=False).to_pylist() == [
         {"id": n, "kind": "ab"[n % 2]} for n in range(10)
     ]
+
+
+def test_files_that_are_not_local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are asked for their bytes, where a local file is mapped into memory."""
+    monkeypatch.setattr(File, "is_local", False)
+    monkeypatch.setattr(pa, "memory_map", None)
+    write_parquet(tmp_path / "n.parquet", NESTED, row_group_size=4)
+    assert rows_of(ps.read_parquet(f"file://{tmp_path}"), 1) == flat_rows()
 
 
 @settings(deadline=None, max_examples=60)

@@ -74,7 +74,7 @@ def test_a_named_file_may_be_hidden(tree: Path) -> None:
 
 def test_addresses_and_relative_paths(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tree)
-    assert lines("b") == lines(f"file://{tree}/b") == lines("./b/../b") == ["bc", "bde"]
+    assert lines("b") == lines(f"file://{tree}/b") == lines(f"file://{tree}/b/") == lines("./b/../b") == ["bc", "bde"]
 
 
 def test_partition_folders_are_fields(tmp_path: Path) -> None:
@@ -162,6 +162,8 @@ def test_a_folder_whose_value_does_not_fit(tmp_path: Path) -> None:
     write_parquet(tmp_path / "k=x" / "p.parquet", {"v": [5]})
     with pytest.raises(ps.GraphError, match="the folder 'k=x' must give a value of int64; 'x' is none; give schema="):
         ps.read_parquet(tmp_path, schema={"v": int, "k": int})
+    with pytest.raises(ps.GraphError, match="an item must have a field that is in the files; got only 'k' of folders"):
+        ps.read_parquet(tmp_path, schema={"k": str})
     with pytest.raises(ps.GraphError, match="'k' comes from folders and must be a number or a string"):
         ps.read_parquet(tmp_path, schema={"v": int, "k": pa.list_(pa.int64())})
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tests.graph.files.data import items_of, rows_of, write
 
 import penstock as ps
+from penstock.graph.files import csv as csv_module
 from penstock.graph.files import lines as lines_module
 
 VALUES = st.text(st.sampled_from(['"', ",", "a", "é", " ", "日"]), max_size=6)
@@ -206,6 +207,15 @@ def test_the_name_of_a_column_that_is_not_read_first(tmp_path: Path) -> None:
 def test_bad_rows_in_files_with_newlines(tmp_path: Path) -> None:
     write(tmp_path, a='n,s\n1,"x\ny"\n2\n')
     with pytest.raises(ps.DataError, match=r"file '.*/a': must be CSV; .*Expected 2 columns, got 1: 2; mend the row"):
+        rows_of(ps.read_csv(tmp_path, schema={"n": int, "s": str}, newlines_in_values=True))
+
+
+def test_a_quote_that_is_never_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_module, "ROW_BYTES", 1000)
+    write(tmp_path, a='n,s\n1,"' + "x\n" * 5000)
+    with pytest.raises(
+        ps.DataError, match=r"file '.*/a': a row must have at most 1000 bytes; one has more; is a quote"
+    ):
         rows_of(ps.read_csv(tmp_path, schema={"n": int, "s": str}, newlines_in_values=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,11 +14,14 @@ from penstock.errors import DataError, GraphError, quoted
 from penstock.graph import types
 from penstock.graph.files.csv_format import CsvFormat, Dialect
 from penstock.graph.files.layout import Layout, layout_of
-from penstock.graph.files.lines import BLOCK_BYTES, Block, Range, blocks, opened, refuse_bad_text
+from penstock.graph.files.lines import Block, Range, blocks, opened, refuse_bad_text
 from penstock.graph.files.paths import File, find, first_line
 from penstock.graph.files.rows import SAMPLE_BYTES, bodies, parsed, splits, without_mark
 from penstock.graph.source import Items, as_schema
 from penstock.graph.split import Split, joined
+
+ROW_BYTES = 8 << 20
+"""A row with line ends in it must fit into so much, since Arrow reads such a file by blocks of one size."""
 
 
 def read_items(
@@ -103,12 +107,12 @@ def _wholes(layout: Layout, form: CsvFormat, files: Sequence[File]) -> Iterator[
     return (WholeCsv(layout, form, file) for file in files)
 
 
-def _stream(form: CsvFormat, file: File, source: Any, columns: Sequence[str] | None) -> Any:
+def _stream(form: CsvFormat, source: Any, columns: Sequence[str] | None) -> Any:
     names = None if form.first is not None else list(form.columns)
     types = None if columns is None else {name: form.types[name] for name in columns}
     return pacsv.open_csv(
         source,
-        pacsv.ReadOptions(use_threads=False, column_names=names, block_size=BLOCK_BYTES),
+        pacsv.ReadOptions(use_threads=False, column_names=names, block_size=ROW_BYTES),
         form.dialect.parsing(newlines_in_values=True),
         form.dialect.conversion(types),
     )
@@ -116,23 +120,22 @@ def _stream(form: CsvFormat, file: File, source: Any, columns: Sequence[str] | N
 
 def _sample(form: CsvFormat, file: File) -> pa.Table | None:
     with opened(file) as source, _explained(file):
-        reader = _stream(form, file, source, None)
+        reader = _stream(form, source, None)
         batch = next(iter(reader), None)
         return None if batch is None else pa.Table.from_batches([batch])
 
 
-class _explained:
+@contextlib.contextmanager
+def _explained(file: File) -> Iterator[None]:
     """Says in our words what Arrow says of a file that it reads row by row."""
-
-    def __init__(self, file: File) -> None:
-        self.file = file
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, pa.ArrowException):
-            raise DataError(f"{self.file.where}: must be CSV; {first_line(error)}; mend the row") from None
+    try:
+        yield
+    except pa.ArrowException as error:
+        if "straddling" in str(error):
+            raise DataError(
+                f"{file.where}: a row must have at most {ROW_BYTES} bytes; one has more; is a quote not closed?"
+            ) from None
+        raise DataError(f"{file.where}: must be CSV; {first_line(error)}; mend the row") from None
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,6 @@ class WholeCsv(Split):
         head: Block = without_mark(next(blocks(Range(self.file, 0, self.file.size), SAMPLE_BYTES)))
         self.form.begun(head)
         with opened(self.file) as source, _explained(self.file):
-            for batch in _stream(self.form, self.file, source, roots):
+            for batch in _stream(self.form, source, roots):
                 for start in range(0, batch.num_rows, at_most):
                     yield self.layout.finished(batch.slice(start, at_most), self.file, flat)

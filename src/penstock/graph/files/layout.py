@@ -8,7 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
-from penstock.errors import DataError
+from penstock.errors import DataError, GraphError, quoted
 from penstock.graph.files.keys import constants, key_types, refuse_clash, supported
 from penstock.graph.files.paths import File
 from penstock.graph.flat import empty, flatten, wanted
@@ -77,6 +77,10 @@ def layout_of(source: str, schema: pa.Schema, files: Sequence[File], declared: p
     supported(source, keys)
     refuse_clash(source, schema.names, keys)
     fields_of(source, pa.schema([*schema, *keys.items()]), "leave it out: give schema= with the fields to read")
+    if not schema.names:
+        raise GraphError(
+            f"{source}: an item must have a field that is in the files; got only {quoted(keys)} of folders"
+        )
     for file in files:
         constants(file, keys)
     return Layout(source, schema, keys, declared is not None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +19,7 @@ from penstock.graph.files.paths import File, find, first_line
 from penstock.graph.files.statistics import may_skip
 from penstock.graph.flat import empty
 from penstock.graph.source import UNCUT, Items, as_schema
-from penstock.graph.split import Bound, Joined, Split, joined
+from penstock.graph.split import Bound, Joined, Split, grouped, joined
 from penstock.graph.types import is_text
 
 BATCH_BYTES = 16 << 20
@@ -138,33 +140,24 @@ def _packed(groups: Iterable[Group], about_bytes: int) -> Iterator[Split]:
 
 def _counted(run: list[RowGroups], about_bytes: int, skipped: int) -> Iterator[Split]:
     """Row groups that follow each other without a gap; those of one file become one part of a split."""
-    first, *rest = joined(run, about_bytes)
-    parts = tuple(_merged(first))
-    yield Joined(parts, skipped) if skipped or len(parts) > 1 else parts[0]
-    for split in rest:
-        parts = tuple(_merged(split))
-        yield Joined(parts) if len(parts) > 1 else parts[0]
+    for group in grouped(run, about_bytes):
+        parts = tuple(_merged(group))
+        yield parts[0] if len(parts) == 1 and not skipped else Joined(parts, skipped)
+        skipped = 0
 
 
-def _merged(split: Split) -> Iterator[RowGroups]:
-    waiting: RowGroups | None = None
-    for part in split.parts if isinstance(split, Joined) else (split,):
-        assert isinstance(part, RowGroups)
-        if waiting is not None and waiting.file is part.file:
-            waiting = waiting.followed_by(part)
-            continue
-        if waiting is not None:
-            yield waiting
-        waiting = part
-    if waiting is not None:
-        yield waiting
+def _merged(group: list[RowGroups]) -> Iterator[RowGroups]:
+    for _, parts in itertools.groupby(group, key=lambda part: part.file.path):
+        yield functools.reduce(RowGroups.followed_by, parts)
 
 
 def _chunks(group: Any, roots: Collection[str]) -> Iterator[Any]:
     """The column chunks of a row group that hold some columns."""
+    wanted = frozenset(roots)
     for at in range(group.num_columns):
         column = group.column(at)
-        if column.path_in_schema in roots or any(column.path_in_schema.startswith(f"{root}.") for root in roots):
+        # The path of a nested column begins with the name of the column, which may have dots of its own.
+        if not wanted.isdisjoint(itertools.accumulate(column.path_in_schema.split("."), "{}.{}".format)):
             yield column
 
 

@@ -117,8 +117,7 @@ class _Finder:
         """The file system, the part of the path before any wildcard, and the rest, name by name."""
         is_address = ADDRESS.match(self.given) is not None
         text, mark, options = self.given.partition("?") if is_address else (self.given, "", "")
-        if not is_address:
-            text = os.path.abspath(os.path.expanduser(text))
+        text = text.rstrip("/") if is_address else os.path.abspath(os.path.expanduser(text))
         names = text.split("/")
         wild = re.compile(r"[*\[]" if is_address else r"[*\[?]")
         fixed = next((at for at, name in enumerate(names) if wild.search(name)), len(names))
