@@ -85,3 +85,8 @@ def test_demo(tmp_path: Path) -> None:
     for part in ("The graph", "The result", "latitude", "malformed pairs", "The statistics", "Spark's own", "MB/s"):
         assert part in text
     assert picture.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_bench_refuses_a_scale_that_a_benchmark_has_not() -> None:
+    result = penstock("bench", "keyed-local", "--scale", "double", code=2)
+    assert "keyed-local has small and full" in result.stderr

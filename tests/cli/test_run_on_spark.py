@@ -1,9 +1,8 @@
-"""`penstock run` on the embedded Spark: one session for all of them, which the commands find."""
+"""`penstock run` on the embedded Spark: one session for all tests of the process, which the commands find."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ from penstock.cli import commands
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[Any]:
-    found = penstock.spark.session(cores=2)
-    yield found
-    found.stop()
+def spark() -> None:
+    penstock.spark.session(cores=2)  # not stopped: it may be that of other tests
 
 
 def run(*arguments: object, code: int = 0) -> Result:

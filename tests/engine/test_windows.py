@@ -14,7 +14,10 @@ import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.graph import reference
+from penstock.engine.intake import Arrival, arriving
+from penstock.engine.run import Run
+from penstock.graph import nodes, reference
+from penstock.plan.ending import AT_END
 
 INF, NAN = math.inf, math.nan
 
@@ -223,13 +226,20 @@ def test_tumbling_windows_of_items() -> None:
         {"k": "b", "start": 0, "end": 2, "v": 20.0},
         {"k": "a", "start": 2, "end": 3, "v": 8.0},
     ]
-    assert everywhere(ITEMS.window(count=2, partial=False).aggregate(v=ps.sum("v"))) == windows.collect().to_pylist()[:2]
+    assert (
+        everywhere(ITEMS.window(count=2, partial=False).aggregate(v=ps.sum("v"))) == windows.collect().to_pylist()[:2]
+    )
 
 
 def test_sliding_windows_of_items_and_gaps_between_them() -> None:
     items = ps.from_items(rows(*(("a", t) for t in range(7)))).key_by("k")
     sliding = items.window(count=3, every=2, start="from", end="to").aggregate(t=ps.sum("t"))
-    assert [tuple(row.values())[1:] for row in everywhere(sliding, compile=True)] == [(0, 3, 3), (2, 5, 9), (4, 7, 15), (6, 7, 6)]
+    assert [tuple(row.values())[1:] for row in everywhere(sliding, compile=True)] == [
+        (0, 3, 3),
+        (2, 5, 9),
+        (4, 7, 15),
+        (6, 7, 6),
+    ]
     gaps = items.window(count=2, every=3).aggregate(t=ps.sum("t"))
     assert [tuple(row.values())[1:] for row in everywhere(gaps, compile=True)] == [(0, 2, 1), (3, 5, 7), (6, 7, 6)]
 
@@ -267,7 +277,11 @@ def test_a_window_that_is_no_multiple_of_its_step() -> None:
 
 
 def test_gaps_of_time_hold_nothing_and_are_not_late() -> None:
-    assert times(0, 3, 12, 17, 21, length=4, every=10, late_items="error") == [(0, 4, 2, 1), (10, 14, 1, 2), (20, 24, 1, 4)]
+    assert times(0, 3, 12, 17, 21, length=4, every=10, late_items="error") == [
+        (0, 4, 2, 1),
+        (10, 14, 1, 2),
+        (20, 24, 1, 4),
+    ]
 
 
 def test_a_jump_over_many_windows_closes_what_was_open() -> None:
@@ -307,7 +321,10 @@ def test_times_that_are_floats() -> None:
 @pytest.mark.parametrize("time", [NAN, INF, -INF, 1e300])
 def test_a_time_that_is_no_number_is_an_error(time: float) -> None:
     items = ps.from_items([{"k": "a", "t": 1.0}, {"k": "a", "t": time}]).key_by("k")
-    fails(r"aggregate 'n': a time must be a number.*'t' is not in item 1", items.window("t", length=1.0).aggregate(n=ps.count()))
+    fails(
+        r"aggregate 'n': a time must be a number.*'t' is not in item 1",
+        items.window("t", length=1.0).aggregate(n=ps.count()),
+    )
 
 
 @pytest.mark.parametrize("time", [2**63 - 1, -(2**63)])
@@ -333,7 +350,9 @@ def test_windows_of_timestamps_have_bounds_of_that_type() -> None:
 
 def test_narrow_integers_have_wide_bounds() -> None:
     items = ps.from_arrow(pa.table({"k": ["a"], "t": pa.array([127], pa.int8())})).key_by("k")
-    assert everywhere(items.window("t", length=100).aggregate(n=ps.count())) == [{"k": "a", "start": 100, "end": 200, "n": 1}]
+    assert everywhere(items.window("t", length=100).aggregate(n=ps.count())) == [
+        {"k": "a", "start": 100, "end": 200, "n": 1}
+    ]
 
 
 def test_windows_agree_with_a_plain_program() -> None:
@@ -350,7 +369,9 @@ def test_windows_agree_with_a_plain_program() -> None:
                 if q * every <= row["t"] < q * every + length and newest < q * every + length + late:
                     closed.setdefault(q, []).append(row["v"])
         expected += [(key, q * every, q * every + length, sum(closed[q])) for q in sorted(closed)]
-    found = everywhere(ps.from_items(given).key_by("k").window("t", length=length, every=every, late=late).aggregate(v=ps.sum("v")))
+    found = everywhere(
+        ps.from_items(given).key_by("k").window("t", length=length, every=every, late=late).aggregate(v=ps.sum("v"))
+    )
     assert sorted(tuple(row.values()) for row in found) == sorted(expected)
 
 
@@ -456,6 +477,24 @@ def test_an_end_that_pushes_too_much() -> None:
         yield 2.0
 
     fails(r"may push at most 1 outputs", ITEMS.flat_map(running, to="s", at_most=1, state=Total, end=twice))
+
+
+def test_what_is_given_at_the_end_has_places_behind_those_of_all_items() -> None:
+    """In a task that has only some of the keys, so that many tasks can be put in the order of one."""
+    rows = pa.RecordBatch.from_pydict({"k": ["a", "b", "a", "c"], "v": [1.0, 2.0, 3.0, 4.0]})
+    received = nodes.Received(ps.from_arrow(pa.table(rows)).node.source.items, "received", True)
+    keyed = ps.Stream(received).key_by("k")
+    ended = keyed.flat_map(running, to="v", at_most=1, keep="k", state=Total, end=rest)
+    for stream in (keyed.window(count=2).aggregate(v=ps.sum("v")), ended, keyed.aggregate(v=ps.sum("v"))):
+        for fuse in (True, False):
+            send = nodes.Send(stream.map(w=lambda v: v).node, ("k", "v"), True)
+            batches = arriving(received, [Arrival(rows, (), np.array([10, 20, 30, 40]))])
+            found = Run((send,), batches_in=batches, fuse=fuse, compile=False).collect()
+            by_place = [
+                (row["k"], row[nodes.PLACE] - AT_END) for row in found.to_pylist() if row[nodes.PLACE] >= AT_END
+            ]
+            assert by_place == [each for each in (("a", 10), ("b", 20), ("c", 40)) if each in by_place]
+            assert len(by_place) >= 2 and found[nodes.PLACE].to_pylist() == sorted(found[nodes.PLACE].to_pylist())
 
 
 # What is refused

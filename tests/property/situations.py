@@ -47,7 +47,8 @@ WANTED = (
     *(f"state {what}" for what in ("array", "in a region", "unkeyed", "keyed map", "keyed filter", "keyed flat_map")),
     *(f"through {hook} pushes" for hook in ("begin", "run", "end")),
     *(f"through {where}" for where in ("without a region", "in a region", "of a tuple")),
-    *(f"window {what}" for what in ("Whole", "Counted", "Timed", "by i", "by f", "by t", "without partial", "with late")),
+    *(f"window {what}" for what in ("Whole", "Counted", "Timed", "by i", "by f", "by t")),
+    *("window without partial", "window with late"),
     *(f"window {what}" for what in ("sliding by count", "sliding by time", "with gaps of items", "with gaps of time")),
     *(f"type {t}" for t in ("uint8", "int32", "int64", "float", "double", "bool", "string", "binary", "date32[day]")),
 )

@@ -19,6 +19,7 @@ from penstock.engine import intake
 from penstock.engine.loop import RunningLoop
 from penstock.engine.state import States
 from penstock.graph import nodes as n
+from penstock.kernels import support
 from penstock.plan.code import Ref, Site
 from penstock.plan.loop import LoopWriter, _length
 
@@ -105,6 +106,27 @@ def new_keys_see_no_signals(patch: Patch) -> None:
     patch.setattr(States, "reserve", reserve)
 
 
+def lose_open_windows(patch: Patch) -> None:
+    """Every batch begins with no window open."""
+    _before_each_batch(patch, lambda loop: loop.memory.cells.clear())
+
+
+def end_keys_by_their_numbers(patch: Patch) -> None:
+    """Keys end in the order in which they were numbered, which items that were left out take part in."""
+
+    def sort(loop: RunningLoop) -> None:
+        for arrivals in loop.memory.arrivals.values():
+            arrivals.order[: arrivals.count[0]].sort()
+
+    _before_each_batch(patch, sort)
+
+
+def close_windows_late(patch: Patch) -> None:
+    """A window of time closes one unit too late."""
+    original = support.PLAIN["first_window"]
+    patch.setitem(support.PLAIN, "first_window", lambda time, *given: original(time - 1, *given))
+
+
 def _replace_item(patch: Patch, kind: type[n.GraphNode], method: Callable[..., None]) -> None:
     from penstock.plan.loop import _ITEM
 
@@ -129,6 +151,9 @@ FAULTS = (
     place_signals_late,
     emit_signals_early,
     new_keys_see_no_signals,
+    lose_open_windows,
+    end_keys_by_their_numbers,
+    close_windows_late,
 )
 
 

@@ -23,6 +23,7 @@ from tests.property.graphs import Case, from_seed
 
 import penstock as ps
 from penstock.engine import sinks
+from penstock.graph.placing import in_order
 from penstock.graph.reference import Result
 from penstock.graph.tree import At, Tree, check_signals, never_reached
 from penstock.plan.align import alignable, beginnings
@@ -86,7 +87,7 @@ def placed(control: Sequence[At], rows: Sequence[int]) -> tuple[dict, dict]:
 
 def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = False) -> tuple[Cut, Result]:
     tree = Tree(case.leaves)
-    control = check_signals(tree, case.control)
+    control = in_order(check_signals(tree, case.control))
     splits = pieces(tree.source.items, chance)
     regions = alignable(tree)
     if regions is not None and chance.random() < 0.8:

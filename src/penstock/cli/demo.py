@@ -23,7 +23,7 @@ from penstock.cli import tables
 from penstock.cli.progress import Display
 from penstock.spark import session
 
-BAR_WIDTH = 40
+BAR_WIDTH, INDENT = 36, 2
 REPEATS = 3
 T = TypeVar("T")
 
@@ -61,14 +61,14 @@ def _run(console: Console, spark: Any, pairs: ps.Stream, malformed: ps.Stream) -
     dropped = f"{sum(bad.column('malformed').to_pylist()):,} malformed pairs in {bad.num_rows:,} lines were dropped"
     note = f"{result.num_rows:,} pairs in {seconds:.1f} s, with all compiling; {dropped}"
     _section(console, "The result", tables.rows(result, result.num_rows), note)
-    _section(console, "The statistics", tables.job(run.statistics()))
+    _section(console, "The statistics", tables.job(run.statistics(), console.width - INDENT))
 
 
 def _section(console: Console, title: str, content: RenderableType, note: str = "") -> None:
     console.print(f"[bold]{title}[/]\n")
-    console.print(Padding(content, (0, 0, 1, 2), expand=False), soft_wrap=isinstance(content, str))
+    console.print(Padding(content, (0, 0, 1, INDENT), expand=False), soft_wrap=isinstance(content, str))
     if note:
-        console.print(Padding(Text(note, "dim"), (0, 0, 1, 2), expand=False))
+        console.print(Padding(Text(note, "dim"), (0, 0, 1, INDENT), expand=False))
 
 
 def _timed(work: Callable[[], T]) -> tuple[float, T]:

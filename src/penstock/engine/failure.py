@@ -85,7 +85,8 @@ def _replayed(loop: RunningLoop, ensemble: Ensemble, row: int) -> Exception | No
     The row runs on copies and without what came before it, so it may go another way; then there is None. What it sends
     goes nowhere.
     """
-    twin = RunningLoop(loop.code, loop.memory.copy(), loop.signals, [sink.twin() for sink in loop.channels], compile=False)
+    channels = [sink.twin() for sink in loop.channels]
+    twin = RunningLoop(loop.code, loop.memory.copy(), loop.signals, channels, compile=False)
     levels = range(len(ensemble.initial))
     initial = np.array([ensemble.parent_rows(d)[row - ensemble.start] for d in levels], np.int64)
     none = np.empty(0, np.int64)

@@ -132,7 +132,7 @@ class KeyIndex:
         For a key of several fields, first for each the places of its values by the number of the key. Then for each
         the values: integers, floats, or the offsets and bytes of texts. They last until the next key is numbered.
         """
-        found = []
+        found: list[np.ndarray] = []
         if self.pairs:
             self._decode()
             found += list(self.codes)

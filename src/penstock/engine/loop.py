@@ -54,8 +54,9 @@ class Memory:
 
     def copy(self) -> Memory:
         """The same records, to change them without consequence. The numbers of keys are shared."""
-        copied = ({node: held.copy() for node, held in each.items()} for each in (self.states, self.arrivals, self.cells))
-        return Memory(self.keys, *copied)  # type: ignore[arg-type]
+        states = {node: held.copy() for node, held in self.states.items()}
+        arrivals = {node: held.copy() for node, held in self.arrivals.items()}
+        return Memory(self.keys, states, arrivals, {node: held.copy() for node, held in self.cells.items()})
 
 
 class Output:

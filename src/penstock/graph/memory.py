@@ -60,7 +60,7 @@ def slices(name: str, table: pa.Table, about_bytes: int) -> Sequence[Split]:
     """The rows of a table, in splits of about so many bytes, all of one number of rows but the last."""
     if not table.num_rows:
         return []
-    rows = max(1, table.num_rows * about_bytes // max(1, table.nbytes))
+    rows = min(table.num_rows, max(1, table.num_rows * about_bytes // max(1, table.nbytes)))
     return [Slice(name, table.slice(start, rows), start) for start in range(0, table.num_rows, rows)]
 
 

@@ -8,7 +8,6 @@ first. An aggregate remembers every value of its region and computes at the end.
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,16 +19,11 @@ import pyarrow as pa
 
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
-from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
 from penstock.graph.columns import call_on_columns
 from penstock.graph.faults import (
-    bad_time,
-    empty_region,
     function_error,
     key_place,
-    late_item,
     nan_key,
-    sum_overflow,
     too_many,
     unequal_lengths,
 )
@@ -37,15 +31,10 @@ from penstock.graph.function import Function
 from penstock.graph.needs import needs
 from penstock.graph.placing import resolved
 from penstock.graph.record import Record, Signal
+from penstock.graph.reference_folds import KEY, Accumulators, Own, Parents, Windows, key_fields, merged
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
 from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
-from penstock.graph.types import INT64_MAX, INT64_MIN
-from penstock.graph.values import accept
-from penstock.graph.window import Counted, Timed, Whole
-
-Own = dict[str, Any]
-Parents = tuple[Own, ...]
-KEY = "#key"
+from penstock.graph.types import INT64_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +115,7 @@ class Interpreter:
     def open(self, node: n.GraphNode, region: n.Region | None, parents: Parents) -> None:
         """A region begins. Nodes behind this one hear of it before this one pushes anything into it."""
         if isinstance(node, n.Aggregate) and node.region is region:
-            self.memory[node] = _Accumulators(self, node, parents)
+            self.memory[node] = Accumulators(self, node, parents)
             return
         if isinstance(node, n.Close) and node.given.regions[-1] is region:
             return
@@ -195,7 +184,7 @@ class Interpreter:
             self.send(node, own, parents)
 
     def _flat_map(self, node: n.FlatMap, own: Own, parents: Parents) -> None:
-        given = own | _key_fields(node, own.get(KEY)) if node.has_end else own
+        given = own | key_fields(node, own.get(KEY)) if node.has_end else own
         kept = {name: given[name] for name in (*node.keep, KEY) if name in given}
         scope = self._scope(node, own, parents)
         if node.function.returns:
@@ -209,7 +198,7 @@ class Interpreter:
         if node.given.key is None:
             states.of(None)
         for key, state in states.by_key.items():
-            fields = _key_fields(node, key)
+            fields = key_fields(node, key)
             kept = {name: fields[name] for name in node.keep} | ({} if key is None else {KEY: key})
             self._push(node, end, fields | {"state": state}, kept, (), place=key_place(fields))
 
@@ -234,7 +223,7 @@ class Interpreter:
     def _regions(self, node: n.Regions, own: Own, parents: Parents) -> None:
         parent = self.memory.get(node)
         if node.start is not None:
-            begins = self.call(node.start, _merged(own, parents))[0]  # asked of every item, the first too
+            begins = self.call(node.start, merged(own, parents))[0]  # asked of every item, the first too
         else:
             begins = parent is not None and any(parent[name] != own[name] for name in node.by)
         if parent is None or begins:
@@ -258,7 +247,7 @@ class Interpreter:
     def _keyed_aggregate(self, node: n.KeyedAggregate, own: Own, parents: Parents) -> None:
         by_key = self.memory.setdefault(node, {})
         if own[KEY] not in by_key:
-            by_key[own[KEY]] = _Windows(self, node, own[KEY])
+            by_key[own[KEY]] = Windows(self, node, own[KEY])
         windows = by_key[own[KEY]]
         for number in windows.closed_by(own):
             self.send(node, windows.close(number), parents)
@@ -271,7 +260,7 @@ class Interpreter:
         self.send(node, kept | own, parents[:-1])
 
     def _key_by(self, node: n.KeyBy, own: Own, parents: Parents) -> None:
-        scope = _merged(own, parents)
+        scope = merged(own, parents)
         key = tuple(scope[name] for name in node.names)
         for name, value in zip(node.names, key, strict=True):
             if value != value:
@@ -280,7 +269,7 @@ class Interpreter:
 
     def _emit(self, node: n.Emit, own: Own, parents: Parents) -> None:
         self.send(node, own, parents)
-        scope = _merged(own, parents)
+        scope = merged(own, parents)
         if self.call(node.when, scope)[0]:
             constant = dict(zip(node.signal.layout.initial, node.first.as_tuple(), strict=True))
             computed = {name: self.call(value, scope)[0] for name, value in node.values.items()}
@@ -289,7 +278,7 @@ class Interpreter:
                 self.signal(child, signal)
 
     def _map_columns(self, node: n.MapColumns, own: Own, parents: Parents) -> None:
-        scope = _merged(own, parents)
+        scope = merged(own, parents)
         columns = [from_plain([scope[name]], node.given.scope[name]) for name in node.names]
         made = call_on_columns(node, columns, 1)
         self.send(node, own | {name: to_plain(column)[0] for name, column in made.items()}, parents)
@@ -302,7 +291,7 @@ class Interpreter:
 
     def _scope(self, node: n.Stateful, own: Own, parents: Parents) -> Mapping[str, Any]:
         """The fields that a function may name and, where the node has a state, this key's record."""
-        scope = _merged(own, parents)
+        scope = merged(own, parents)
         if node.state is not None:
             scope["state"] = self._states(node).of(scope.get(KEY))
         return scope
@@ -327,7 +316,7 @@ class Interpreter:
     def _hook(self, node: n.Through, hook: Function | None, own: Own, parents: Parents) -> None:
         if hook is None:
             return
-        scope = _merged(own, parents) | {"self": self.memory[node]}
+        scope = merged(own, parents) | {"self": self.memory[node]}
         if hook.returns:
             self._push(node, hook, scope, {}, parents)
         else:
@@ -383,155 +372,6 @@ class _States:
         return [self.fresh, *self.by_key.values()]
 
 
-class _Windows:
-    """The windows of one key that have an item and have not closed, by their numbers."""
-
-    def __init__(self, interpreter: Interpreter, node: n.KeyedAggregate, key: tuple[Any, ...]) -> None:
-        self.interpreter, self.node, self.rule = interpreter, node, node.window
-        self.key = _key_fields(node, key) | {KEY: key}
-        self.open: dict[int, _Accumulators] = {}
-        self.items = 0
-        self.newest: Any = None
-
-    def closed_by(self, own: Own) -> list[int]:
-        """The windows that close because of the time of an item, which is in none of them."""
-        if not isinstance(self.rule, Timed):
-            return []
-        time = own[self.rule.field]
-        if not self.rule.least_time <= time <= self.rule.greatest_time:
-            raise bad_time(self.node, self.rule.field, self.interpreter.index)
-        self.newest = time if self.newest is None else max(self.newest, time)
-        return [number for number in sorted(self.open) if self._is_closed(number)]
-
-    def _is_closed(self, number: int) -> bool:
-        assert isinstance(self.rule, Timed)
-        return bool(self.rule.end(number) + self.rule.late <= self.newest)
-
-    def add(self, own: Own) -> list[int]:
-        """Put an item into its windows; those that close with it."""
-        place, self.items = self.items, self.items + 1
-        numbers = [0] if isinstance(self.rule, Whole) else []
-        if isinstance(self.rule, Counted):
-            numbers = self.rule.windows_of(place)
-        elif isinstance(self.rule, Timed):
-            mine = self.rule.windows_of(own[self.rule.field])
-            numbers = [number for number in mine if not self._is_closed(number)]
-            if mine and not numbers and self.rule.late_items == "error":
-                raise late_item(self.node, self.rule.field, self.interpreter.index)
-        for number in numbers:
-            if number not in self.open:
-                self.open[number] = _Accumulators(self.interpreter, self.node, (self.key,))
-            self.open[number].add(own, ())
-        full = self.rule.count if isinstance(self.rule, Counted) else None
-        return [number for number in numbers if self.open[number].items == full]
-
-    def close(self, number: int) -> Own:
-        window, start, end = self.open.pop(number), 0, 0
-        if isinstance(self.rule, Counted):
-            start = number * self.rule.every
-            end = start + window.items
-        elif isinstance(self.rule, Timed):
-            start, end = self.rule.start(number), self.rule.end(number)
-        bounds = zip(self.rule.bounds, (start, end), strict=False)
-        return window.finish((self.key | {name: value for name, value in bounds if name},))
-
-
-class _Accumulators:
-    """One region of an aggregate: every value seen, and the records of the user's folds."""
-
-    def __init__(self, interpreter: Interpreter, node: n.Aggregate | n.KeyedAggregate, parents: Parents) -> None:
-        self.items = 0
-        self.interpreter, self.node = interpreter, node
-        self.seen: dict[str, list[Any]] = {name: [] for name in node.results}
-        self.folds = {name: fold.record() for name, fold in node.results.items() if isinstance(fold, n.Folding)}
-        for name, record in self.folds.items():
-            begin = node.results[name].begin  # type: ignore[union-attr]
-            if begin is not None:
-                interpreter.call(begin, _merged({}, parents) | {"self": record})
-
-    def add(self, own: Own, parents: Parents) -> None:
-        self.items += 1
-        scope = _merged(own, parents)
-        for name, result in self.node.results.items():
-            if isinstance(result, Builtin):
-                self.seen[name].append(None if result.field is None else scope[result.field])
-            else:
-                self.interpreter.call(result.run, scope | {"self": self.folds[name]})
-
-    def finish(self, parents: Parents) -> Own:
-        parent = parents[-1]
-        own = {name: parent[name] for name in (*self.node.keep, KEY) if name in parent}
-        for name, result in self.node.results.items():
-            if isinstance(result, Builtin):
-                own[name] = self._builtin(result, self.seen[name])
-            else:
-                own[name] = self.interpreter.call(result.end, _merged({}, parents) | {"self": self.folds[name]})[0]
-        return own
-
-    def _builtin(self, result: Builtin, seen: list[Any]) -> Any:
-        if not seen and result.kind in NEEDS_AN_ITEM:
-            if result.default is None:
-                raise empty_region(self.node, str(result), self.interpreter.index)
-            return accept(result.default, self.node.given.scope[result.field])  # type: ignore[index]
-        value = _BUILTIN[result.kind](seen, result)
-        if isinstance(value, int) and not INT64_MIN <= value <= INT64_MAX:
-            raise sum_overflow(self.node, str(result), self.interpreter.index)
-        return value
-
-
-def _sum(seen: list[Any], result: Builtin) -> Any:
-    total = 0
-    for value in seen:
-        total += value  # one by one: Python's own sum rounds floats in another way
-    return total
-
-
-def _mean(seen: list[Any], result: Builtin) -> float:
-    total = 0.0
-    for value in seen:
-        total += float(value)
-    return total / len(seen) if seen else math.nan
-
-
-def _variance(seen: list[Any], result: Builtin) -> float:
-    mean = squares = 0.0
-    for count, value in enumerate(seen, 1):
-        delta = float(value) - mean
-        mean += delta / count
-        squares += delta * (float(value) - mean)
-    return squares / (len(seen) - result.ddof) if len(seen) > result.ddof else math.nan
-
-
-def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda seen, result: math.nan if any(value != value for value in seen) else choose(seen)
-
-
-_BUILTIN: dict[str, Callable[..., Any]] = {
-    "sum": _sum,
-    "count": lambda seen, result: len(seen),
-    "mean": _mean,
-    "variance": _variance,
-    "min": _extreme(min),
-    "max": _extreme(max),
-    "first": lambda seen, result: seen[0],
-    "last": lambda seen, result: seen[-1],
-    "collect": lambda seen, result: seen,
-}
-
-
-def _merged(own: Own, parents: Parents) -> Own:
-    merged: Own = {}
-    for parent in parents:
-        merged |= parent
-    return merged | own
-
-
-def _key_fields(node: n.Step, key: tuple[Any, ...] | None) -> Own:
-    """The fields of a key with their values. 0.0 and -0.0 are one key, which is 0.0."""
-    values = [value + 0.0 if isinstance(value, float) else value for value in key or ()]
-    return dict(zip(node.given.key_fields, values, strict=True))
-
-
 def _innermost(node: n.Step) -> n.Region | None:
     return node.given.regions[-1] if node.given.regions else None
 
@@ -583,10 +423,10 @@ def first_result(before: n.GraphNode, function: Function, records: Mapping[str, 
 
     def try_it(own: Own, parents: Parents) -> None:
         try:
-            returned = function.call(*function.arguments(_merged(own, parents) | fresh))
+            returned = function.call(*function.arguments(merged(own, parents) | fresh))
             returned = next(returned, None) if isgenerator(returned) else returned
         except Exception as error:
-            told = function_error(function, error, interpreter.index, _merged(own, parents))
+            told = function_error(function, error, interpreter.index, merged(own, parents))
             raise GraphError(
                 f"{told}; it was called while the graph is built, to see the type of its result, because it does not "
                 f"compile: {function.reason}; declare the type with ps.returns to build without a call"

@@ -82,7 +82,7 @@ class Timed:
     @property
     def open_at_once(self) -> int:
         if self.is_float:
-            held = min((self.length + self.late) / self.every, MOST_OPEN)
+            held: float = min((self.length + self.late) / self.every, MOST_OPEN)
             return math.ceil(held) + 1  # one more, because bounds are rounded
         return int(-(-(self.length + self.late) // self.every))
 
@@ -136,7 +136,9 @@ def counted(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> Co
             raise GraphError(f"window: {name}= must be a whole number of at least 1; got {value!r}")
     if not isinstance(partial, bool):
         raise GraphError(f"window: partial= must be True or False; got {partial!r}")
-    return _checked(Counted(count, every, partial, bounds))
+    window = Counted(count, every, partial, bounds)
+    _check_open(window)
+    return window
 
 
 def timed(given: Timed, where: str, t: pa.DataType) -> Timed:
@@ -151,16 +153,17 @@ def timed(given: Timed, where: str, t: pa.DataType) -> Timed:
         raise GraphError(f"{where}: late_items= must be 'drop' or 'error'; got {given.late_items!r}")
     if not types.is_float(t) and length + late + every > 1 << 61:
         raise GraphError(f"{where}: length=, late= and every= must be less than 2**60; got {(length, late, every)}")
-    return _checked(replace(given, length=length, every=every, late=late, type=t))
+    window = replace(given, length=length, every=every, late=late, type=t)
+    _check_open(window)
+    return window
 
 
-def _checked(window: Any) -> Any:
+def _check_open(window: Counted | Timed) -> None:
     if window.open_at_once > MOST_OPEN:
         raise GraphError(
             f"window: at most {MOST_OPEN:,} windows of a key may be open at a time; here it may be "
             f"{window.open_at_once:,}; choose a larger every="
         )
-    return window
 
 
 def _number(where: str, field: str, t: pa.DataType) -> Callable[[str, Any], Any]:

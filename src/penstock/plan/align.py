@@ -11,6 +11,7 @@ from typing import Any
 
 from penstock.graph import nodes as n
 from penstock.graph.tree import Tree
+from penstock.plan.cut import emitted_before
 
 
 def alignable(tree: Tree) -> n.Regions | None:
@@ -39,11 +40,12 @@ def beginnings(node: n.Regions) -> n.Send:
 
     Each comes with its index, which is its place in the split.
     """
+    signals = tuple(emitted_before(node))  # somebody must take those that come up on the way
     if node.start is None:
-        return n.Send(node.before, node.by, has_places=True)
+        return n.Send(node.before, node.by, True, signals)
     passing: Any = object.__new__(n.Filter)
     passing.__dict__.update(before=node.before, state=None, handlers=(), given_function=None, predicate=node.start)
-    return n.Send(passing, (next(iter(node.given.fields)),), has_places=True)
+    return n.Send(passing, (next(iter(node.given.fields)),), True, signals)
 
 
 def begins_with(node: n.Regions, field: str) -> bool:

@@ -193,8 +193,8 @@ class _Cuts:
             self.keyed[key] = f"{node.label} has {has}"
 
     def _gather(self, node: n.GraphNode, reason: str) -> None:
-        """Cut before this node, or before the region around it, so that all items come together."""
-        while node.inputs[0].shape.depth:
+        """Cut before this node, or before the region around it or the key that it has, so that all comes together."""
+        while node.inputs[0].shape.depth or node.inputs[0].shape.key is not None:
             (node,) = node.inputs
         self.whole.setdefault(node, reason)
 

@@ -20,21 +20,18 @@ from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.accumulate import Accumulator
-from penstock.plan.code import Column, Level, Local, Ref, Site, Value
+from penstock.plan.code import Column, Level, Ref, Site, Value
+from penstock.plan.ending import EndingWriter
 from penstock.plan.fuse import Segment, opened_at
-from penstock.plan.keyed import KeyedFold
 from penstock.plan.outlets import OutletWriter
-from penstock.plan.room import RoomWriter
 from penstock.plan.sink import CLOSE, INDEX, OPEN, index_level
 from penstock.plan.spec import Code, Input
 
-AT_END = 1 << 57
-"""Where the places begin of what is given at the end of the stream: behind those of all items."""
 BLOCK = 1024
 """How many rows are noted at once, where one that raises can be found by running them again: a note costs a store."""
 
 
-class FrameWriter(RoomWriter):
+class FrameWriter(EndingWriter):
     """The part of a loop's writer that knows the loop as a whole. What happens in it, `plan.loop` adds."""
 
     def __init__(
@@ -59,16 +56,12 @@ class FrameWriter(RoomWriter):
         """The first node, where its elements may leave piece by piece."""
         self.accumulators: dict[n.Aggregate, Accumulator] = {}
         self.found_parents: dict[n.GraphNode, Level] = {}
-        self.keyed_folds: dict[n.KeyedAggregate, KeyedFold] = {}
-        self.steps: list[tuple[str, list[str]]] = []
         self.halves: list[tuple[str, str]] = []
         """The carried sums in two halves, whose carry is moved up between batches so that they never overflow."""
         if trace or any(isinstance(node, n.Send) and node.signals for node in segment.nodes):
             self.code.log = self.buffer("log")
         # How many items come of one is known beforehand, or from totals, of all other kinds of nodes.
-        self.code.counts_outputs = isinstance(
-            segment.only, (n.FlatMap, n.Through, n.Enumerate, n.KeyedAggregate)
-        )
+        self.code.counts_outputs = isinstance(segment.only, (n.FlatMap, n.Through, n.Enumerate, n.KeyedAggregate))
 
     def send(self, node: n.GraphNode, site: Site) -> None:
         """An item has left `node`."""
@@ -108,7 +101,7 @@ class FrameWriter(RoomWriter):
         rows = self._rows(lambda: self.send(entry, site.fork()))
         with out.aside() as marks:
             self._marks(site, parents)
-        last = self._last(lambda: self.hand_on(self.close, entry, None, Site((), phase="last")))
+        last = self.last(lambda: self.hand_on(self.close, entry, None, Site((), phase="last")))
         body = self._assemble(first, rows, marks, last)
         self.code.source = "\n".join([*self._header(), *body]) + "\n"
         return self.code
@@ -118,68 +111,6 @@ class FrameWriter(RoomWriter):
         with self.out.aside() as lines, self.out.block(header):
             self.checked(phase, write, progress)
         return lines
-
-    def _last(self, write: Callable[[], None]) -> list[str]:
-        """The end of the stream, in steps: one that has been done is not done again when the loop goes on later."""
-        out, has_steps = self.out, any(node.has_end for node in self.segment.nodes)
-        out.depth = 3 if has_steps else 2
-        with out.aside():
-            self.begin_step()
-            write()
-        out.depth = 1
-        with out.aside() as lines, out.block("if last"):
-            for at, (phase, step) in enumerate(self.steps):
-                if not has_steps:
-                    self.check_room(phase, 2)
-                    out.lines += step
-                elif step:
-                    with out.block(f"if {self.integer('step')} <= {at}"):
-                        self.check_room(phase, 2)
-                        out.lines += step
-                        out.line(f"step = {at + 1}")
-        return lines
-
-    def arrivals(self, node: n.Stateful) -> str:
-        """The arrays in which a node notes its keys in the order of their first items."""
-        name = f"en{self.tree.number[node]}"
-        self.code.arrivals[name] = node
-        return name
-
-    @contextmanager
-    def arriving(self, node: n.Stateful, slot: str, site: Site) -> Iterator[None]:
-        """What is done with the first item of a key at a node that ends its keys: it is noted."""
-        if node.given.key is None:
-            yield
-            return
-        name = self.arrivals(node)
-        with self.out.block(f"if not {name}_seen[{slot}]"):
-            self.out.line(f"{name}_seen[{slot}] = True")
-            self.out.line(f"{name}_order[{name}_count[0]] = {slot}")
-            self.out.line(f"{name}_count[0] += 1")
-            if self._has_places():
-                self.out.line(f"{name}_index[{slot}] = {self._place(site).name}")
-            yield
-
-    def index_at_end(self, node: n.Stateful, slot: str) -> Level:
-        """The index of what a key gives at the end of the stream, where indices are places in its order.
-
-        Behind all items of the stream, in the order of the keys' first ones.
-        """
-        if not self._has_places():
-            return {}
-        local = self.out.fresh()
-        self.out.line(f"{local} = {AT_END} + {self.arrivals(node)}_index[{slot}]")
-        return {INDEX: Local(local)}
-
-    def _has_places(self) -> bool:
-        """Whether items enter with their places in the stream, and something leaves with them."""
-        enter = isinstance(self.tree.source, n.Received) and self.tree.source.has_places
-        return enter and any(sink.is_cut or sink.has_places for sink in self.code.sinks)
-
-    def begin_step(self) -> None:
-        """Begin a step of the end of the stream, in a phase of its own. What is written from here on lies in it."""
-        self.steps.append(("last" if not self.steps else f"last{len(self.steps)}", []))
-        self.out.lines = self.steps[-1][1]
 
     def _rows(self, write: Callable[[], None]) -> list[str]:
         """The rows up to the next mark. Where what comes of a row is bounded, room is checked for many rows at once.

@@ -22,7 +22,6 @@ from penstock.plan.accumulate import Accumulator
 from penstock.plan.code import Column, Level, Local, Ref, Site, Value, cast
 from penstock.plan.frame import FrameWriter
 from penstock.plan.fuse import CLEANING, Segment
-from penstock.plan.keyed import KeyedFold
 from penstock.plan.outlets import origin_of
 from penstock.plan.spec import Code, Keys
 
@@ -83,19 +82,14 @@ class LoopWriter(FrameWriter):
         own = {name: value for name, value in given.items() if name in node.keep or name.startswith("#")}
         records = self.state_record(node, site)
         if node.function.returns:
-            self._push(node, node.function, site, records, own)
+            self.push(node, node.function, site, records, own)
         else:
             self.out.line(self.call(node.function, site, records))
 
     def _keyed_aggregate(self, node: n.KeyedAggregate, site: Site) -> None:
-        self._keyed_fold(node).item(site)
+        self.keyed_fold(node).item(site)
 
-    def _keyed_fold(self, node: n.KeyedAggregate) -> KeyedFold:
-        if node not in self.keyed_folds:
-            self.keyed_folds[node] = KeyedFold(self, node)
-        return self.keyed_folds[node]
-
-    def _push(self, node: Any, function: Function, site: Site, records: dict[str, str], own: Level) -> None:
+    def push(self, node: Any, function: Function, site: Site, records: dict[str, str], own: Level) -> None:
         """Run a generator, and send what it yields, up to the number that was declared."""
         given, pushed = self.out.fresh("y"), self.out.fresh("n")
         call = self.call(function, site, records)
@@ -119,7 +113,7 @@ class LoopWriter(FrameWriter):
         records = {"self": f"{self.record(node.hooks, node)}[0]"}
         hidden = {name: value for name, value in site.own.items() if name.startswith("#")}
         if hook.returns:
-            self._push(node, hook, site, records, hidden)
+            self.push(node, hook, site, records, hidden)
         else:
             self.out.line(self.call(hook, site, records))
 
@@ -333,40 +327,8 @@ class LoopWriter(FrameWriter):
         if isinstance(node, n.Regions) and _innermost(node) is region:
             self._close_found(node, site)
         if isinstance(node, n.Stateful) and node.has_end and region is None:
-            self._end_keys(node)
+            self.end_keys(node)
         self.hand_on(self.close, node, region, site)
-
-    def _end_keys(self, node: n.Stateful) -> None:
-        """The end of the stream at a node that ends its keys one by one, and may stop between any two."""
-        out, number = self.out, self.tree.number[node]
-        self.begin_step()
-        done, count = self.integer(f"en{number}_done"), "1"
-        if node.given.key is not None:
-            count = f"{self.arrivals(node)}_count[0]"
-        with out.block(f"while {done} < {count}"):
-            self.checked(f"end{number}", lambda: self._end_key(node, done), progress=2)
-            out.line(f"{done} += 1")
-        out.line("w[2] = m")
-        self.begin_step()
-
-    def _end_key(self, node: n.Stateful, done: str) -> None:
-        number, slot, own = self.tree.number[node], "0", {}
-        if node.given.key is not None:
-            slot = self.out.fresh()
-            self.out.line(f"{slot} = as_int({self.arrivals(node)}_order[{done}])")
-            own = {key_field(self.tree, node.given.key): Local(slot)} | self.index_at_end(node, slot)
-        self.code.endings[number] = node
-        self.out.line(f"w[2] = {-2 - number}")
-        self.out.line(f"w[3] = {slot}")
-        site = Site((own,), phase=f"end{number}")
-        if isinstance(node, n.KeyedAggregate):
-            self._keyed_fold(node).end(slot, site)
-            return
-        assert isinstance(node, n.FlatMap) and node.end is not None
-        key = self.key_level(node, slot)
-        own = own | {name: value for name, value in key.items() if name in node.keep}
-        records = {"state": f"{self.state_array(node)}[{slot}]"}
-        self._push(node, node.end, site.with_own(site.own | key), records, own)
 
     def _close_found(self, node: n.Regions, site: Site) -> None:
         is_open = self.integer(f"r{self.tree.number[node]}")

@@ -17,6 +17,7 @@ from tests.graph.files.data import items_of, rows_of, write_parquet
 
 import penstock as ps
 from penstock.errors import InternalError
+from penstock.graph.source import UNCUT
 from penstock.graph.split import gathered
 
 
@@ -36,6 +37,11 @@ def test_the_pickle_of_a_slice_holds_its_rows_only() -> None:
     assert len(pickle.dumps(splits[3])) < 30_000
     assert splits[1].label == f"source 'arrow', rows {splits[0].rows} to {splits[0].rows + splits[1].rows}"
     assert pickle.loads(pickle.dumps(splits[1])).label == splits[1].label
+
+
+def test_rows_without_bytes() -> None:
+    stream = ps.from_arrow(pa.table({"v": pa.array([[]] * 3, pa.list_(pa.int64(), 0))}))
+    assert rows_of(stream) == rows_of(stream, 1) == rows_of(stream, UNCUT) == [{"v": []}] * 3
 
 
 def test_nested_items_in_slices() -> None:

@@ -28,7 +28,7 @@ class Folding:
 
 
 def bound(node: Step, name: str, given: Any, begins_with: Fields, ends_with: Fields) -> Builtin | Folding:
-    """A result of an aggregate. Its fold's `begin` may name the fields `begins_with`, and its `end` those `ends_with`."""
+    """A result of an aggregate. A fold's `begin` may name the fields `begins_with`, its `end` those `ends_with`."""
     if isinstance(given, Builtin):
         return given
     if not (isinstance(given, type) and issubclass(given, Fold)):

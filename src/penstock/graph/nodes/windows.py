@@ -88,7 +88,7 @@ class KeyedAggregate(Stateful):
                 f"{result} would hold all items of all keys in memory; collect lists inside a region before key_by"
             )
         if result.kind in ("first", "last") and t is not None and not types.is_scalar(t):
-            raise self.fail(f"{result} by key takes numbers and times, which have a fixed size; {result.field!r} is {t}")
+            raise self.fail(f"{result} by key takes numbers and times, whose size is fixed; {result.field!r} is {t}")
 
     def on(self, signal: Any, function: Any, assigned: Mapping[str, Any]) -> Stateful:
         raise self.fail("an aggregate handles no signal; use flat_map with state= and end= instead")
