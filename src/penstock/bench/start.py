@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.bench import files
 from penstock.bench.measure import Benchmark, Case, Peer, Speeds, Target
+from penstock.errors import DataError
 from penstock.spark.java import find_java
 
 LINES = 740
@@ -29,14 +30,18 @@ spark.stop()
 
 def cases(scale: str) -> Iterator[Case]:
     path = files.lines(LINES, 1)
-    run = ("-m", "penstock", "run", "taxi", "--input", str(path))
+    run = ("-c", "from penstock.cli import main; main()", "run", "taxi", "--input", str(path))
     yield Case("1MB", (Peer("penstock", partial(done, *run), 1), Peer("empty", partial(done, "-c", EMPTY), 1)))
 
 
 def done(*arguments: str) -> pa.Table:
     """Run a Python to its end. The first time, which is not measured, fills the cache of compiled code."""
     environment = os.environ | {"JAVA_HOME": str(find_java().home)}
-    subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment)
+    ended = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
+    if ended.returncode:
+        raise DataError(
+            f"bench: {' '.join(arguments[2:] or arguments)!r} must run; it ended with: {ended.stderr.strip()}"
+        )
     return pa.table({"ended": [True]})
 
 

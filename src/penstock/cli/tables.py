@@ -45,7 +45,7 @@ def job(statistics: JobStatistics, width: int) -> Table:
     Items in and out; the largest task over the mean one; how full ensembles were; work in seconds, all tasks together;
     the most memory that a worker took. Names give way where the screen is narrow, and never the numbers.
     """
-    lines = [("stage, node", *HEAD)]
+    lines: list[tuple[str, ...]] = [("stage, node", *HEAD)]
     for stage in statistics.stages:
         lines.append((stage.name, *_stage(stage)))
         lines += [(f"  {node.name}", *_node(node)) for node in stage.nodes]
