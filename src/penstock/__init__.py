@@ -7,11 +7,15 @@ from penstock.errors import (
     GraphError,
     InternalError,
     InterpretedWarning,
+    JobError,
+    OutputError,
     PenstockError,
+    SessionError,
+    SettingWarning,
 )
 from penstock.graph.aggregate import collect, count, first, last, max, mean, min, sum, variance
 from penstock.graph.function import returns
-from penstock.graph.read import read_csv, read_json, read_parquet, read_text
+from penstock.graph.read import from_spark, read_csv, read_json, read_parquet, read_text
 from penstock.graph.record import Fold, Node, Signal, State
 from penstock.graph.running import prepare, run
 from penstock.graph.stream import Stream, from_arrow, from_items, from_numpy
@@ -28,8 +32,12 @@ __all__ = [
     "GraphError",
     "InternalError",
     "InterpretedWarning",
+    "JobError",
     "Node",
+    "OutputError",
     "PenstockError",
+    "SessionError",
+    "SettingWarning",
     "Signal",
     "State",
     "Stream",
@@ -41,6 +49,7 @@ __all__ = [
     "from_arrow",
     "from_items",
     "from_numpy",
+    "from_spark",
     "last",
     "max",
     "mean",

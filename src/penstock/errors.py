@@ -6,9 +6,19 @@ Every message says where, what must be, what was, and what to do. A user's mista
 
 from __future__ import annotations
 
+from typing import Self
+
 
 class PenstockError(Exception):
     """The root of all errors that Penstock raises."""
+
+    item: int | None = None
+    """The index of the item that it is about, where it is about one: the message says `item N`."""
+
+    def about(self, item: int) -> Self:
+        """The same error, with the index of the item that it is about."""
+        self.item = item
+        return self
 
 
 class GraphError(PenstockError, ValueError):

@@ -123,7 +123,7 @@ def test_readings_are_cut_into_files_in_the_order_of_their_time() -> None:
     tables = [pa.parquet.read_table(path) for path in files.paths(data)]
     assert [len(table) for table in tables] == [334, 334, 332]
     assert pa.concat_tables(tables).column("time").to_pylist() == list(range(1000))
-    assert files.rows(files.paths(data, 0.34)) == 334
+    assert files.rows(files.first(files.paths(data), 0.34, "full")) == 334
 
 
 def test_the_tasks_of_the_limit_share_all_files(tmp_path: Path) -> None:

@@ -62,3 +62,19 @@ def test_the_same_arrays(scope: dict[str, Any]) -> None:
     assert not scope["same"](a, a[:2])
     assert not scope["same"](a, np.array([1, 2, 4]))
     assert scope["same"](a[:0], a[3:])
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(-50, 50), st.integers(1, 9), st.integers(1, 20), st.integers(0, 9), st.sampled_from((None, 0.1, 1 / 3))
+)
+def test_windows_are_those_that_their_bounds_say(time: Any, every: Any, length: Any, late: Any, unit: Any) -> None:
+    """The last that begins at or before a time, and the first that ends, with what is late, behind it."""
+    kind = "" if unit is None else "float_"
+    if unit is not None:
+        time, every, length, late = time * unit, every * unit, length * unit, late * unit
+    for scope in SCOPES.values():
+        number = scope[f"last_{kind}window"](time, every)
+        assert number * every <= time < (number + 1) * every
+        number = scope[f"first_{kind}window"](time, every, length, late)
+        assert number * every + length + late > time >= (number - 1) * every + length + late

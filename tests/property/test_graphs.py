@@ -65,7 +65,7 @@ def test_interpreted(part: int) -> None:
 
 def compiled_case(number: int) -> Case:
     """Of two graphs the smaller one, because it takes seconds to compile a large one."""
-    return min(from_seed(2 * number), from_seed(2 * number + 1), key=lambda case: len(case.lines))
+    return min(from_seed(2 * number + 1), from_seed(2 * number + 2), key=lambda case: len(case.lines))
 
 
 @pytest.mark.parametrize("number", range(COMPILED))

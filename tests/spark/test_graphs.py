@@ -25,9 +25,29 @@ from penstock.plan.align import alignable
 from penstock.plan.cut import cut, moved
 from penstock.spark.run import SparkRun
 
-KEYED = (1000, 1003, 1013, 1014, 1021, 1026, 1036, 1059, 1071, 1074, 1091, 1094, 1095, 1097, 1099, 1108, 1119, 1121, 1145)
+KEYED = (
+    1000,
+    1003,
+    1013,
+    1014,
+    1021,
+    1026,
+    1036,
+    1059,
+    1071,
+    1074,
+    1091,
+    1094,
+    1095,
+    1097,
+    1099,
+    1108,
+    1119,
+    1121,
+    1145,
+)
 KEYED += (1147, 1159, 1161, 1167, 1173, 1184, 1194, 1196, 1213, 1217, 1218, 1240, 1248)
-FOUND = (1011, 1033, 1047, 1049, 1062, 1065, 1086, 1090, 1092, 1103, 1133, 1135, 1140, 1144, 1150, 1154)
+FOUND = (1011, 1047, 1062, 1065, 1086, 1090, 1103, 1133, 1135, 1140, 1144, 1154, 1157, 1163, 1171, 1180)
 OTHERS = tuple(range(1001, 1011)) + tuple(range(1015, 1021))
 SEEDS = (*KEYED, *FOUND, *OTHERS)
 """Graphs that are spread over keys, graphs whose splits are moved to where regions begin, and others."""

@@ -39,10 +39,18 @@ def kept(name: str, make: Callable[[Path], None]) -> Path:
     return folder
 
 
-def paths(folder: Path, share: float = 1.0) -> list[str]:
-    """The files of a folder in their order: all, or the first ones, at least one."""
-    found = sorted(str(path) for path in folder.iterdir() if path.name.startswith("part-"))
-    return found[: max(1, round(share * len(found)))]
+def paths(folder: Path) -> list[str]:
+    """The files of a folder in their order."""
+    return sorted(str(path) for path in folder.iterdir() if path.name.startswith("part-"))
+
+
+def first(files: list[str], share: float, scale: str) -> list[str]:
+    """The first files, at least one, for a peer that takes a share of them at `full`.
+
+    Where there is little data it takes four times that share, or what a job costs by itself would count for too much.
+    """
+    taken = share if scale == "full" else min(1.0, 4 * share)
+    return files[: max(1, round(taken * len(files)))]
 
 
 def size(files: list[str]) -> int:

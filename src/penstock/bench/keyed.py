@@ -21,7 +21,7 @@ import penstock as ps
 from penstock.apps import spike_detection
 from penstock.bench import files
 from penstock.bench import keyed_peers as peers_of
-from penstock.bench.keyed_peers import RESULT
+from penstock.bench.keyed_peers import RESULT, SHARES
 from penstock.bench.measure import Benchmark, Case, Peer, Target
 from penstock.bench.ratios import COMMON_TARGETS, QUARTER, START, growth_and_memory, over_roads
 from penstock.bench.spark import count_rows, in_workers, limit, session
@@ -83,10 +83,7 @@ def others(spark: SparkSession, scale: str, devices: Devices, paths: list[str], 
     A device has as many readings there as in the whole, since a group costs as much as hundreds of rows.
     """
     for name, work in peers_of.ON_SPARK.items():
-        share = peers_of.SHARES[name]
-        few = paths[: max(1, round(share * len(paths)))]
-        if name == "pandas":
-            few = files.paths(fewer(scale, devices))
+        few = files.paths(fewer(scale, devices)) if name == "pandas" else files.first(paths, SHARES[name], scale)
         count = files.rows(few)
         right = partial(answer, spark, devices.window, few)
         like = about_as_many if name == "arrow:unordered" else same
@@ -96,7 +93,7 @@ def others(spark: SparkSession, scale: str, devices: Devices, paths: list[str], 
     for name, alone in peers_of.ALONE.items():
         if not find_spec(name.partition(":")[0]):
             continue
-        few = paths[: max(1, round(peers_of.SHARES[name] * len(paths)))]
+        few = files.first(paths, SHARES[name], scale)
         own_right = partial(answer, spark, devices.window, few) if len(few) < len(paths) else None
         yield Peer(name, partial(alone, devices.window, few), files.rows(few), own_right, settle=settled, same=same)
 

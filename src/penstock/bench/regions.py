@@ -38,7 +38,7 @@ GROWTH_SIZE = 32
 PANDAS_REGIONS = {"tiny": 8, "small": 500, "full": 2000}
 BATCH_ELEMENTS = 1 << 18
 SHARES = {"spark:explode": 1 / 8, "arrow": 1 / 4}
-"""What is slow takes so much of the files."""
+"""What is slow takes so much of the files at `full`."""
 RARE = 3.4
 """How many standard deviations above zero a sum is called high."""
 
@@ -73,17 +73,16 @@ def peers(spark: SparkSession, scale: str, region: int | None, paths: list[str])
         yield in_workers(spark, Peer(START, wake, 1 << 12, wake), wake)
         yield in_workers(spark, Peer(QUARTER, partial(own, quarter), elements // 4, partial(own, quarter)), wake)
     if scale != "double":
-        yield from others(spark, region, paths, elements, own)
+        yield from others(spark, scale, region, paths, own)
         yield pandas_peer(spark, PANDAS_REGIONS[scale], region, own)
 
 
 def others(
-    spark: SparkSession, region: int | None, paths: list[str], elements: int, own: Callable[[Sequence[str]], pa.Table]
+    spark: SparkSession, scale: str, region: int | None, paths: list[str], own: Callable[[Sequence[str]], pa.Table]
 ) -> Iterator[Peer]:
-    above = level(region)
+    above, elements = level(region), ELEMENTS[scale]
     for name, work in (("spark:aggregate", by_aggregate), ("spark:explode", by_explode), ("arrow", by_arrow)):
-        share = SHARES.get(name, 1.0)
-        few = paths[: max(1, round(share * len(paths)))]
+        few = files.first(paths, SHARES.get(name, 1.0), scale)
         right = partial(own, few) if len(few) < len(paths) else None
         count = elements * len(few) // len(paths)
         if name != "arrow":

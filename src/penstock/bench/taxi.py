@@ -53,7 +53,7 @@ def peers(spark: SparkSession, scale: str, paths: list[str], lines: int) -> Iter
         yield in_workers(spark, own, wake)
     if scale == "double":
         return
-    few = paths if scale != "full" else paths[: max(1, round(SPARK_SHARE * len(paths)))]
+    few = files.first(paths, SPARK_SHARE, scale)
     for name, work in peers_of.SPARK.items():
         function = partial(work, spark, few, out(name))
         own_right = partial(right, few) if len(few) < len(paths) else None

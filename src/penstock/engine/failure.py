@@ -31,16 +31,16 @@ def explained(loop: RunningLoop, error: Exception, ensemble: Ensemble) -> Pensto
         fault = code.faults[-number - 1]
         if fault.function is not None:
             bad = ValueError(_BAD_RESULTS[fault.kind].format(fault.what))
-            return faults.function_error(fault.function, bad, index, item, place)
+            return faults.function_error(fault.function, bad, index, item, place).about(index)
         made: PenstockError = _FAULTS[fault.kind](fault.node, fault.what, index)
-        return made
+        return made.about(index)
     if isinstance(error, PenstockError):
         return error
     if isinstance(error, MemoryError) or not 0 <= number < len(code.functions):
         return InternalError(f"a loop failed with {type(error).__name__}: {error}")
     if loop.is_compiled and not code.block and mark < 0 and row < ensemble.stop:
         error = _replayed(loop, ensemble, row) or error
-    return faults.function_error(code.functions[number], error, index, item, place)
+    return faults.function_error(code.functions[number], error, index, item, place).about(index)
 
 
 def _at_the_end(loop: RunningLoop, error: Exception, ensemble: Ensemble, node: n.Stateful, slot: int) -> PenstockError:

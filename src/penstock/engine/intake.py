@@ -265,8 +265,8 @@ def _refuse(source: n.Source, columns: Columns, index: Callable[[int], int], nee
             found.append((row, at, name, bool(column[row].is_valid)))
     if found:
         row, _, name, is_element = min(found)
-        raise null_error(source.label, name, index(row), is_element)
+        raise null_error(source.label, name, index(row), is_element).about(index(row))
     for name, column in columns.items():
         beyond = beyond_int64(column)
         if beyond is not None:
-            raise beyond_error(source.label, name, index(beyond))
+            raise beyond_error(source.label, name, index(beyond)).about(index(beyond))

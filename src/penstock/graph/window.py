@@ -31,6 +31,9 @@ class Whole:
     open_at_once = 1
     bounds: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        return "for each key"
+
     def bounds_type(self) -> pa.DataType:
         return pa.int64()
 
@@ -46,6 +49,9 @@ class Counted:
     every: int
     partial: bool
     bounds: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"for each window of {self.count} items"
 
     @property
     def open_at_once(self) -> int:
@@ -74,6 +80,9 @@ class Timed:
     late_items: str
     bounds: tuple[str, ...] = ()
     type: pa.DataType = None
+
+    def __str__(self) -> str:
+        return f"for each window of {self.field!r}"
 
     @property
     def is_float(self) -> bool:

@@ -23,14 +23,17 @@ def alignable(tree: Tree) -> n.Regions | None:
 
 
 def _is_local(node: n.GraphNode) -> bool:
-    """Whether all nodes before this one look at single items, or at regions that come of one item."""
+    """Whether all nodes before this one look at single items and make at most one of each.
+
+    Of several items that came of one, the second may begin a region, and no split can begin between them.
+    """
     while node.inputs:
         (node,) = node.inputs
-        is_stateful = isinstance(node, n.Stateful) and (node.state is not None or isinstance(node, n.KeyedAggregate))
-        found = isinstance(node, (n.Regions, n.Through)) and not any(
-            not region.is_found for region in node.given.regions
-        )
-        if is_stateful or found:
+        is_stateful = isinstance(node, n.Stateful) and node.state is not None
+        is_inside = isinstance(node, n.Step) and any(not region.is_found for region in node.given.regions)
+        if is_stateful or isinstance(node, (n.Close, n.KeyedAggregate)):
+            return False
+        if isinstance(node, (n.Regions, n.Through, n.FlatMap)) and not is_inside:
             return False
     return True
 

@@ -103,6 +103,8 @@ def _rows(tree: Tree, segment: Segment) -> Iterator[tuple[str, str]]:
 
 def _label(node: n.GraphNode) -> str:
     names = [name for function in node.functions[:1] if (name := _name(function)) != "<lambda>"]
+    if isinstance(node, n.KeyedAggregate):
+        return f"{node.label} ({node.window})"
     state = node.state.__name__ if isinstance(node, n.Stateful) and node.state is not None else None
     handled = sorted({h.signal.__name__ for h in node.handlers}) if isinstance(node, n.Stateful) else []
     extra = [*names, *([f"state {state}"] if state else []), *(f"on {signal}" for signal in handled)]

@@ -15,13 +15,15 @@ from penstock.engine.run import Run
 from penstock.errors import PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.needs import needs
-from penstock.graph.split import Split
+from penstock.graph.split import Joined, Split
 from penstock.graph.tree import Tree
 from penstock.spark.block import row
-from penstock.spark.task import FAILED, RESULT, Failed
+from penstock.spark.failure import FAILED, failed_in
+from penstock.spark.task import RESULT
 
 HEAD_ITEMS = 1 << 12
 """How many items are looked at at a time: a region mostly begins soon."""
+ITEMS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,28 @@ def look_for_beginning(send: n.Send, by: Sequence[str], number: int, split: Spli
     try:
         found = first_beginning(send, by, split) if number else 0
     except PenstockError as error:
-        yield row(0, FAILED, number, 0, True, pickle.dumps(Failed(0, number, type(error)(str(error)))))
+        yield row(0, FAILED, number, 0, True, pickle.dumps(failed_in(number, error)))
         return
     yield row(0, RESULT, number, 0, True, pickle.dumps(found))
+
+
+def located(split: Split, offset: int) -> tuple[str, int]:
+    """The piece of a split in which an item lies, for messages, and the item's place there.
+
+    Where the pieces cannot tell how many items they have, they are read and counted.
+    """
+    if isinstance(split, Span):
+        return located(split.split, split.start + offset)
+    left = offset
+    for part in split.parts if isinstance(split, Joined) else split.spans if isinstance(split, Aligned) else ():
+        count = _count(part)
+        if left < count:
+            return located(part, left)
+        left -= count
+    return split.label, offset
+
+
+def _count(split: Split) -> int:
+    if split.rows is not None:
+        return split.rows
+    return sum(batch.num_rows for batch in split.read((), ITEMS))

@@ -7,6 +7,7 @@ have written, and what they counted.
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,18 +16,19 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.errors import GraphError
+from penstock.errors import GraphError, PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.files.pushdown import bounds_of
 from penstock.graph.needs import needs
 from penstock.graph.placing import ITEMS, fields_of
 from penstock.graph.split import Bound, Split
 from penstock.graph.tree import At, Tree, check_signals
-from penstock.plan.align import alignable, begins_with, beginnings
+from penstock.plan.align import alignable, beginnings, begins_with
 from penstock.plan.cut import Cut, cut, moved_to, without_items
 from penstock.spark import job
-from penstock.spark.align import aligned, look_for_beginning
+from penstock.spark.align import aligned, located, look_for_beginning
 from penstock.spark.block import ROWS, Block, blocks
+from penstock.spark.failure import Failed, told
 from penstock.spark.frame import FrameItems, FrameSplit
 from penstock.spark.monitor import Monitor, Report, reporting
 from penstock.spark.session import block_session, session
@@ -71,9 +73,10 @@ class BatchJob:
         items = self.tree.source.items
         self.frame = self._in_order(items) if isinstance(items, FrameItems) else None
         self.splits = self._splits(split_bytes) if self.frame is None else []
+        self.placement = Placement()
         if self.aligns is not None and len(self.splits) > 1:
             self.splits = self._aligned(self.aligns)
-        self.placement: Placement = placement(self)
+        self.placement = placement(self)
         self.layout = job.laid_out(self.cut, len(self.splits), _whole("buckets", buckets) or self.cores)
         self.program = job.program_of(
             self.cut, self.layout, results, options, self.placement.signals, self.placement.bases
@@ -111,7 +114,7 @@ class BatchJob:
         send = moved_to(beginnings(regions), without_items(self.tree.source))
         task = _beginning_task(_pickled((send, () if regions.start is not None else regions.by)))
         rows = self.over_splits([_pickled(split) for split in self.splits], task)
-        return aligned(self.splits, surveyed_by(self._arrived(lambda report: rows.toArrow()), job.first_failure))
+        return aligned(self.splits, surveyed_by(self._arrived(lambda report: rows.toArrow())))
 
     @property
     def counts(self) -> dict[int, int] | None:
@@ -126,7 +129,7 @@ class BatchJob:
             rows = self.frame.mapInArrow(_survey_frame(sought), ROWS)
         else:
             rows = self.over_splits([_pickled(split) for split in self.splits], _survey_split(sought))
-        return surveyed_by(self._arrived(lambda report: rows.toArrow()), job.first_failure)
+        return surveyed_by(self._arrived(lambda report: rows.toArrow()))
 
     # On Spark
 
@@ -187,7 +190,23 @@ class BatchJob:
         with Monitor(self, on_progress) as monitor:
             arrived = monitor.watch(action)
         batches = arrived.combine_chunks().to_batches() if arrived.num_rows else []
-        return [block for batch in batches for block in blocks(batch)]
+        found = [block for batch in batches for block in blocks(batch)]
+        job.raise_first(found, self.told)
+        return found
+
+    def told(self, failed: Failed) -> PenstockError:
+        """The error of a task as the user gets it, with the piece of the source that it lies in."""
+        if failed.split is None:
+            return failed.error
+        if self.frame is not None:
+            return told(failed, f"partition {failed.split} of the DataFrame", failed.offset, is_index=False)
+        split, offset = self.splits[failed.split], failed.offset
+        label = split.label
+        if offset is not None:
+            with contextlib.suppress(PenstockError):  # it need not be there any more
+                label, offset = located(split, offset)
+        known = self.cut.is_whole or failed.split == 0 or failed.split in self.placement.bases
+        return told(failed, label, offset, is_index=failed.offset is not None and known)
 
     def tables(self, on_progress: Callable[..., None] | None = None) -> tuple[tuple[pa.Table, ...], job.Gathered]:
         """All results, whole, and what was counted."""

@@ -19,6 +19,7 @@ from penstock.engine.intake import Arrival
 from penstock.errors import InternalError
 from penstock.graph.record import Signal
 from penstock.spark.block import Block, arrival
+from penstock.spark.failure import Origins
 
 HELD_BYTES = 64 << 20
 """How many bytes of blocks that came too early wait in memory."""
@@ -86,11 +87,20 @@ def _local_folder() -> str | None:
 
 
 def in_order(
-    inbox: Inbox, senders: Sequence[int], schema: pa.Schema, signals: Sequence[type[Signal]]
+    inbox: Inbox,
+    senders: Sequence[int],
+    schema: pa.Schema,
+    signals: Sequence[type[Signal]],
+    origins: Origins | None = None,
 ) -> Iterator[Arrival]:
-    """What all senders sent, one sender after the other."""
+    """What all senders sent, one sender after the other. Where the items of each begin is noted."""
+    count = 0
     for sender in senders:
-        yield from _of(inbox, sender, schema, signals)
+        if origins is not None:
+            origins.begin(sender, count)
+        for made in _of(inbox, sender, schema, signals):
+            count += made.rows.num_rows
+            yield made
 
 
 def _of(inbox: Inbox, sender: int, schema: pa.Schema, signals: Sequence[type[Signal]]) -> Iterator[Arrival]:
@@ -104,7 +114,11 @@ def _of(inbox: Inbox, sender: int, schema: pa.Schema, signals: Sequence[type[Sig
 
 
 def merged(
-    inbox: Inbox, senders: Sequence[int], schema: pa.Schema, signals: Sequence[type[Signal]]
+    inbox: Inbox,
+    senders: Sequence[int],
+    schema: pa.Schema,
+    signals: Sequence[type[Signal]],
+    origins: Origins | None = None,
 ) -> Iterator[Arrival]:
     """What all senders sent, merged by place.
 

@@ -15,7 +15,8 @@ from penstock.graph import nodes as n
 from penstock.graph.record import Signal
 from penstock.plan.cut import Cut
 from penstock.spark.block import Block, row
-from penstock.spark.task import COUNTED, FAILED, RESULT, Counted, Failed, Program, ResultWriter
+from penstock.spark.failure import FAILED, Failed, first
+from penstock.spark.task import COUNTED, RESULT, Counted, Program, ResultWriter
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,7 @@ class Gathered:
 
 def gathered(arrived: Sequence[Block]) -> Gathered:
     """Sort what came back. Of several errors the first in the stream's order is raised."""
-    failed = [pickle.loads(block.head) for block in arrived if block.stage == FAILED]
-    if failed:
-        raise first_failure(failed)
+    raise_first(arrived, lambda failed: failed.error)
     results: dict[int, list[Block]] = {}
     for block in arrived:
         if block.stage == RESULT:
@@ -94,8 +93,11 @@ def gathered(arrived: Sequence[Block]) -> Gathered:
     return Gathered(results, tuple(sorted(counted, key=lambda each: (each.stage, each.sender))))
 
 
-def first_failure(failed: Sequence[Failed]) -> PenstockError:
-    return min(failed, key=lambda each: (each.stage, each.sender)).error
+def raise_first(arrived: Sequence[Block], told: Callable[[Failed], PenstockError]) -> None:
+    """Raise the first error in the stream's order, where there is one."""
+    found = [pickle.loads(block.head) for block in arrived if block.stage == FAILED]
+    if found:
+        raise told(first(found))
 
 
 def table(leaf: n.GraphNode, found: Sequence[Block], has_places: bool) -> pa.Table:

@@ -7,7 +7,7 @@ tasks counts the items, and looks at that field alone.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ from penstock.graph.placing import Look, Seen, fields_of, in_order, together, va
 from penstock.graph.record import Signal
 from penstock.graph.tree import At, never_reached
 from penstock.spark.block import Block, row
-from penstock.spark.task import FAILED, RESULT, Failed
+from penstock.spark.failure import FAILED, failed_in
+from penstock.spark.task import RESULT
 
 if TYPE_CHECKING:
     from penstock.spark.batch import BatchJob
@@ -57,7 +58,7 @@ def surveyed(batches: Iterator[pa.RecordBatch], number: int, label: str, sought:
     try:
         found = _seen(batches, label, sought)
     except PenstockError as error:
-        yield row(0, FAILED, number, 0, True, pickle.dumps(Failed(0, number, type(error)(str(error)))))
+        yield row(0, FAILED, number, 0, True, pickle.dumps(failed_in(number, error)))
         return
     yield row(0, RESULT, number, 0, True, pickle.dumps(found))
 
@@ -72,11 +73,8 @@ def _seen(batches: Iterator[pa.RecordBatch], label: str, sought: Sought) -> dict
     return {name: look.seen() for name, look in looks.items()} | {"": Seen(count)}
 
 
-def gathered(arrived: Sequence[Block], first_failure: Callable[[list[Failed]], PenstockError]) -> dict[int, Any]:
+def gathered(arrived: Sequence[Block]) -> dict[int, Any]:
     """What all tasks of the first pass saw, by the number of the split."""
-    failed = [pickle.loads(block.head) for block in arrived if block.stage == FAILED]
-    if failed:
-        raise first_failure(failed)
     return {block.sender: pickle.loads(block.head) for block in arrived}
 
 

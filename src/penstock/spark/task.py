@@ -26,13 +26,14 @@ from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
 from penstock.plan.cut import Output, Stage
 from penstock.spark.block import Block, BlockWriter, blocks, row, schema_of
+from penstock.spark.failure import FAILED, Origins, failed
 from penstock.spark.inbox import Inbox, in_order, merged
 
 if TYPE_CHECKING:
     from penstock.graph.source import Split
 
-RESULT, COUNTED, FAILED = -1, -2, -3
-"""What stands in the column `stage` of rows that are no blocks: a result, what was counted, an error."""
+RESULT, COUNTED = -1, -2
+"""What stands in the column `stage` of rows that are no blocks: a result, what was counted; or `FAILED`, an error."""
 
 
 @dataclass(frozen=True)
@@ -48,15 +49,6 @@ class Counted:
     seconds: float
     peak_bytes: int
     statistics: Statistics
-
-
-@dataclass(frozen=True)
-class Failed:
-    """An error with the place of the task that raised it, so that the first in the stream's order can be told."""
-
-    stage: int
-    sender: int
-    error: PenstockError
 
 
 class ResultWriter(Protocol):
@@ -99,17 +91,12 @@ class Program:
 def run_split(program: Program, number: int, split: Split) -> Iterator[pa.RecordBatch]:
     """Run the first stage on a split."""
     stage = program.stages[0]
-    given = [(number, split)]
-    return _guarded(
-        program, stage, number, split.label, lambda: _run(program, stage, number, _splits_in(program, given))
-    )
+    return _guarded(program, stage, number, lambda: _splits_in(program, [(number, split)]))
 
 
 def run_whole(program: Program, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
     """Run the first stage on all splits, one after the other."""
-    stage = program.stages[0]
-    given = list(enumerate(splits))
-    return _guarded(program, stage, 0, "", lambda: _run(program, stage, 0, _splits_in(program, given)))
+    return _guarded(program, program.stages[0], 0, lambda: _splits_in(program, list(enumerate(splits))))
 
 
 def _splits_in(program: Program, splits: Sequence[tuple[int, Split]]) -> Given:
@@ -118,10 +105,13 @@ def _splits_in(program: Program, splits: Sequence[tuple[int, Split]]) -> Given:
     columns = needs(tree)[source]
     used = [name for name in source.items.fields if name in columns]
     at_most = program.options.get("batch_items") or SPLIT_ITEMS
-    first = splits[0][0] if splits else 0
+    base = program.bases.get(splits[0][0], 0) if splits else 0
+    origins = Origins()
 
     def arrivals() -> Iterator[Arrival]:
+        begin = base
         for number, split in splits:
+            origins.begin(number, begin)
             placed, offset = list(program.signals.get(number, ())), 0
             for rows in split.read(used, at_most):
                 here = [(at - offset, signal) for at, signal in placed if at < offset + rows.num_rows]
@@ -130,17 +120,19 @@ def _splits_in(program: Program, splits: Sequence[tuple[int, Split]]) -> Given:
                 offset += rows.num_rows
             if placed:
                 yield Arrival(_nothing(source), tuple((0, signal) for _, signal in placed))
+            begin += offset
 
     size = sum(split.bytes for _, split in splits)
-    return Given(arriving(source, arrivals(), program.bases.get(first, 0)), lambda: size)
+    return Given(arriving(source, arrivals(), base), lambda: size, origins)
 
 
 @dataclass(frozen=True)
 class Given:
-    """What comes into a stage, and how many bytes that was in the end."""
+    """What comes into a stage, how many bytes that was in the end, and which splits it came from."""
 
     batches: Iterator[Batch]
     bytes: Callable[[], int]
+    origins: Origins
 
 
 SPLIT_ITEMS = 1 << 18
@@ -167,8 +159,7 @@ def run_received(program: Program, level: int, batches: Iterable[pa.RecordBatch]
     if stage_number is not None:
         stage = program.stages[stage_number]
         bucket = program.targets[stage_number].index(mail.target)
-        run = _run(program, stage, bucket, _received(program, stage, mail))
-        yield from _guarded(program, stage, bucket, "", lambda: run)
+        yield from _guarded(program, stage, bucket, lambda: _received(program, stage, mail))
     yield from mail.rest()
 
 
@@ -177,8 +168,9 @@ def _received(program: Program, stage: Stage, mail: _Mail) -> Given:
     assert exchange is not None
     how = merged if exchange.is_merged else in_order
     inbox, senders = Inbox(mail.blocks()), program.senders[stage.number]
-    arrivals = how(inbox, senders or inbox.senders(), schema_of(exchange), exchange.signals)
-    return Given(arriving(Tree(stage.leaves).source, arrivals), lambda: inbox.received)
+    origins = Origins(has_places=exchange.has_places)
+    arrivals = how(inbox, senders or inbox.senders(), schema_of(exchange), exchange.signals, origins)
+    return Given(arriving(Tree(stage.leaves).source, arrivals), lambda: inbox.received, origins)
 
 
 class Aborted(Exception):
@@ -229,25 +221,20 @@ class _Mail:
             yield row(0, block.stage, block.sender, block.sequence, block.is_last, block.head, block.payload)
 
 
-def _guarded(
-    program: Program, stage: Stage, sender: int, where: str, run: Callable[[], Iterator[pa.RecordBatch]]
-) -> Iterator[pa.RecordBatch]:
+def _guarded(program: Program, stage: Stage, sender: int, given: Callable[[], Given]) -> Iterator[pa.RecordBatch]:
     """The rows of a run and, where it fails by a mistake of the user's or of the data, rows that say so."""
+    origins = Origins()
     try:
-        yield from run()
+        found = given()
+        origins = found.origins
+        yield from _run(program, stage, sender, found)
     except Aborted:
         return
     except PenstockError as error:
-        failed = pickle.dumps(Failed(stage.number, sender, _portable(error, where)))
+        told = pickle.dumps(failed(stage.number, sender, error, origins, is_split=stage.reads is None))
         later = [t for s in program.stages if s.level == stage.level + 1 for t in program.targets[s.number]]
         for target in later or [0]:
-            yield row(target, FAILED, sender, 0, True, failed)
-
-
-def _portable(error: PenstockError, where: str) -> PenstockError:
-    """The error without what hangs on it, which may not travel, and with the piece of the source that it lies in."""
-    text = str(error)
-    return type(error)(f"{text}; in {where}" if where and where.split(",")[0] not in text else text)
+            yield row(target, FAILED, sender, 0, True, told)
 
 
 def _run(program: Program, stage: Stage, sender: int, given: Given) -> Iterator[pa.RecordBatch]:
