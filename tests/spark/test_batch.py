@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +170,7 @@ def _count(state: Any) -> None:
     state.sum += 1
 
 
-def _counted(state: Any) -> Any:
+def _counted(state: Any) -> Iterator[float]:
     yield state.sum
 
 

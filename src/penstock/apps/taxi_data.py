@@ -7,8 +7,8 @@ an error that names the file and the byte.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,9 @@ import penstock as ps
 SCHEMA = pa.schema([("line", pa.string())])
 PIECE_LINES = 1 << 13
 FILE_PIECES = 8
-BLOCK_BYTES = 1 << 21
-"""Read so much at a time: small enough that the passes of the check find it in the processor's cache."""
-NO_TRIP = "a line must begin with a quoted trip id"
+QUOTE, OPEN, CLOSE = b'"[]'
+NAMES = np.frombuffer(b'"POLYLINE"', np.uint8)
+"""How a line of column names ends."""
 
 MEAN_PAIRS = 45
 EMPTY_SHARE = 0.02
@@ -118,107 +118,54 @@ def _walk(random: np.random.Generator, sizes: np.ndarray, low: float, high: floa
 # Reading
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """The lines of text files as record batches, each file read block by block and checked as it is read."""
-
-    files: tuple[Path, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        return SCHEMA
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        for path in self.files:
-            for start, block in _blocks(path):
-                batch = _checked(path, start, block)
-                if batch.num_rows:
-                    yield batch
-
-
 def read(path: str | Path) -> ps.Stream:
-    """The lines of a text file, or of all `.txt` files of a folder, as a stream of `line`.
+    """The lines of text files as a stream of `line`; `path` is as `ps.read_text` takes it.
 
-    A first line of column names is left out.
+    A first line of column names is left out. A line that is no trip is an error that names the file and the byte.
     """
-    given = Path(path)
-    files = tuple(sorted(given.glob("*.txt"))) if given.is_dir() else (given,)
-    if not files or not files[0].is_file():
-        raise ps.DataError(f"taxi: {str(path)!r} must be a text file or a folder of .txt files; there is none")
-    return ps.from_arrow(Lines(files), name="lines")
+    lines = ps.read_text(str(path), file="file", offset="byte", name="lines")
+    return lines.filter(is_trip).select("line")
 
 
-def _blocks(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Whole lines of about `BLOCK_BYTES` at a time, with the place in the file where they begin."""
-    with open(path, "rb") as file:
-        start, held = 0, [b""]
-        while piece := file.read(BLOCK_BYTES):
-            whole, newline, after = piece.rpartition(b"\n")
-            if not newline:
-                held.append(after)
-                continue
-            block = b"".join((*held, whole, newline))
-            yield start, block
-            start, held = start + len(block), [after]
-        if any(held):
-            yield start, b"".join((*held, b"\n"))
+def is_trip(line: Any, file: Any, byte: int) -> bool:
+    """Whether a line is a trip, and not the names of the columns. Raises where it is neither.
+
+    Only quotes and their neighbours are looked at. `file` is named so that an error tells it.
+    """
+    size = len(line)
+    if byte == 0 and size >= len(NAMES) and _is_at(line, size - len(NAMES)):
+        return False
+    if size == 0 or line[0] != QUOTE:
+        raise ValueError("a line must begin with a quoted trip id")
+    quotes, last, opening, polylines = 0, 0, 0, 0
+    for at in range(size):
+        if line[at] == QUOTE:
+            quotes += 1
+            last, opening = at, last
+            polylines += _begins_polyline(line, at)
+    if quotes % 2 == 1:
+        raise ValueError("a quote must be closed before the line ends")
+    if quotes < 4:
+        raise ValueError("a line must have a quoted trip id and a quoted polyline; there is one field")
+    if last != size - 1:
+        raise ValueError("a line must end in a quoted polyline; it ends outside a quote")
+    if not _begins_polyline(line, opening):
+        raise ValueError("a line must end in a quoted polyline; its last field is none")
+    if line[size - 2] != CLOSE:
+        raise ValueError("a polyline must end with a bracket")
+    if polylines != 1:
+        raise ValueError("only the last field of a line may begin like a polyline")
+    return True
 
 
-def _checked(path: Path, start: int, block: bytes) -> pa.RecordBatch:
-    if start == 0 and block.partition(b"\n")[0].rstrip().endswith(b'"POLYLINE"'):
-        start = block.index(b"\n") + 1
-        block = block[start:]
-    text = np.frombuffer(block, np.uint8)
-    stops = np.flatnonzero(text == ord("\n"))
-    starts = np.append(0, stops + 1)[:-1]
-    returns = text[stops - 1] == ord("\r") if len(stops) else np.zeros(0, bool)
-    fault = _fault(text, starts, stops - returns)
-    if fault is not None:
-        raise ps.DataError(f"taxi: {path}, byte {start + fault[0]}: {fault[1]}")
-    offsets = np.append(0, np.cumsum(stops - returns - starts)).astype(np.int32)
-    if returns.any():
-        block = block.replace(b"\r\n", b"\n")
-    data = pa.py_buffer(block.replace(b"\n", b""))
-    lines = pa.StringArray.from_buffers(len(stops), pa.py_buffer(offsets), data)
-    _check_utf8(path, start, lines, starts)
-    return pa.record_batch([lines], schema=SCHEMA)
+def _begins_polyline(line: Any, quote: int) -> bool:
+    if quote + 2 >= len(line) or line[quote + 1] != OPEN:
+        return False
+    return bool(line[quote + 2] == OPEN or line[quote + 2] == CLOSE)
 
 
-def _check_utf8(path: Path, start: int, lines: pa.Array, starts: np.ndarray) -> None:
-    try:
-        lines.validate(full=True)
-    except pa.ArrowInvalid:
-        for line, at in zip(lines.cast(pa.binary()).to_pylist(), starts.tolist(), strict=True):
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                raise ps.DataError(f"taxi: {path}, byte {start + at + error.start}: a line must be UTF-8") from None
-
-
-def _fault(text: np.ndarray, starts: np.ndarray, stops: np.ndarray) -> tuple[int, str] | None:
-    """The first fault among these lines: its place and what it is. Only quotes and their neighbours are looked at."""
-    quotes = np.flatnonzero(text == ord('"'))
-    if not len(starts):
-        return None
-    if not len(quotes):
-        return 0, NO_TRIP
-    counts = np.diff(np.append(np.searchsorted(quotes, starts), len(quotes)))
-    last = np.maximum(np.cumsum(counts) - 1, 0)
-    second = text[np.minimum(quotes + 2, len(text) - 1)]
-    opens = (text[quotes + 1] == ord("[")) & ((second == ord("[")) | (second == ord("]")))
-    polylines = np.diff(np.append(0, np.cumsum(opens)[last]))
-    opening = np.maximum(last - 1, 0)
-    checks = (
-        (text[starts] == ord('"'), starts, NO_TRIP),
-        (counts % 2 == 0, quotes[last], "a quote must be closed before the line ends; this one is not"),
-        (counts >= 4, starts, "a line must have a quoted trip id and a quoted polyline; there is one field"),
-        (quotes[last] == stops - 1, stops - 1, "a line must end in a quoted polyline; it ends outside a quote"),
-        (opens[opening], quotes[opening], "a line must end in a quoted polyline; this field is none"),
-        (text[stops - 2] == ord("]"), stops - 2, "a polyline must end with a bracket"),
-        (polylines == 1, starts, "only the last field of a line may begin like a polyline"),
-    )
-    faults = [(int(np.argmin(good)), rank) for rank, (good, _, _) in enumerate(checks) if not good.all()]
-    if not faults:
-        return None
-    line, rank = min(faults)
-    return int(checks[rank][1][line]), checks[rank][2]
+def _is_at(line: Any, start: int) -> bool:
+    for at in range(len(NAMES)):  # noqa: SIM110 - a loop, for the compiler
+        if line[start + at] != NAMES[at]:
+            return False
+    return True

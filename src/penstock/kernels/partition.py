@@ -57,7 +57,7 @@ def bucket_integers(values: Any, count: int, buckets: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def assign(buckets: Any, start: int, room: int, filled: Any, slots: Any) -> int:
+def assign(buckets: Any, start: int, room: int, filled: Any, slots: Any) -> Any:
     """Give each row from `start` on the next slot of its bucket, until one has no more room; how far it came."""
     for at in range(np.uint64(start), np.uint64(len(buckets))):
         here = np.uint64(buckets[at])

@@ -31,6 +31,7 @@ from penstock.spark.block import ROWS, Block, blocks
 from penstock.spark.failure import Failed, told
 from penstock.spark.frame import FrameItems, FrameSplit
 from penstock.spark.monitor import Monitor, Report, reporting
+from penstock.spark.reason import refuse_held
 from penstock.spark.session import block_session, session
 from penstock.spark.survey import Placement, Sought, placement, surveyed
 from penstock.spark.survey import gathered as surveyed_by
@@ -135,10 +136,11 @@ class BatchJob:
 
     def rows(self, report: Report | None = None, last: tuple[Any, Task] | None = None) -> DataFrame:
         """All that the tasks give, as block rows; or, with `last`, what it makes of those that the last tasks give."""
-        held = _pickled(self.program)
+        held = self._held()
         schema, convert = last or (ROWS, _as_it_is)
         levels = len(self.layout.partitions)
         first = (ROWS, _as_it_is) if levels else (schema, convert)
+        found: Any
         if self.frame is not None:
             found = self._over_frame(held, report, first)
         elif self.cut.is_whole:
@@ -155,7 +157,15 @@ class BatchJob:
             found = found.repartitionById(partitions, "target").mapInArrow(task, given)
         return found
 
-    def _over_frame(self, held: bytes, report: Report | None, last: tuple[Any, Task]) -> DataFrame:
+    def _held(self) -> bytes:
+        """The program, packed for its way to the tasks."""
+        try:
+            return _pickled(self.program)
+        except Exception as error:
+            refuse_held(self.tree.nodes, error, _pickled)
+            raise
+
+    def _over_frame(self, held: bytes, report: Report | None, last: tuple[Any, Task]) -> Any:
         """A task for each partition of the DataFrame that is the source, and one for a split without items."""
         assert self.frame is not None
         schema, convert = last
@@ -298,7 +308,8 @@ def _split_task(held: bytes, report: Report | None) -> Callable[[int, bytes], It
 
 def _beginning_task(held: bytes) -> Callable[[int, bytes], Iterator[pa.RecordBatch]]:
     def run(number: int, split: bytes) -> Iterator[pa.RecordBatch]:
-        return look_for_beginning(*pickle.loads(held), number, pickle.loads(split))
+        send, by = pickle.loads(held)
+        return look_for_beginning(send, by, number, pickle.loads(split))
 
     return run
 

@@ -148,7 +148,7 @@ class BlockWriter:
             if is_flat(field.type):
                 self.flat[field.name] = np.empty((len(self.targets), self.room), types.storage(field.type))
 
-    def _buckets(self, rows: pa.RecordBatch) -> np.ndarray:
+    def _buckets(self, rows: pa.RecordBatch) -> Any:
         buckets = np.zeros(rows.num_rows, np.uint16)
         if len(self.targets) == 1:
             return buckets

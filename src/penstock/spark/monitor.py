@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.errors import JobError, PenstockError
-from penstock.spark.job import first_failure
-from penstock.spark.task import COUNTED, FAILED, Counted, Failed
+from penstock.errors import PenstockError
+from penstock.spark.failure import FAILED, Failed, first
+from penstock.spark.reason import job_error
+from penstock.spark.task import COUNTED, Counted
 
 if TYPE_CHECKING:
     from penstock.report.progress import Progress
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 Report = Callable[[Counted | Failed], None]
 """Tells the driver something while the job is running. What tasks report may come twice, when one is run again."""
 EVERY_S = 0.1
+PATIENCE_S = 10.0
+"""How long a failed job may go on for the tasks that come before the one that failed: the first error is told."""
 
 
 def reporting(rows: Iterator[pa.RecordBatch], report: Report | None) -> Iterator[pa.RecordBatch]:
@@ -40,6 +43,7 @@ class Monitor:
         self.reports = self.context.accumulator([], _listed())
         self.done = threading.Event()
         self.failure: PenstockError | None = None
+        self.known_since: float | None = None
         self.begun: dict[int, float] = {}
 
     def __enter__(self) -> Monitor:
@@ -65,19 +69,42 @@ class Monitor:
             self.context.cancelJobGroup(self.job.group)
             raise
         except Exception as error:
-            if self.failure is not None:
-                raise self.failure from None
-            raise job_error(error) from error
+            raise self._failure() or job_error(error, self.job.tree.nodes) from None
+
+    def _failure(self) -> PenstockError | None:
+        """The failure for which the job was cancelled, or else the first that was reported."""
+        if self.failure is None:
+            failed = [each for each in self.reports.value if isinstance(each, Failed)]
+            self.failure = self.job.told(first(failed)) if failed else None
+        return self.failure
 
     def _look(self) -> None:
         while not self.done.wait(EVERY_S):
             found = list(self.reports.value)
-            failed = [each for each in found if isinstance(each, Failed)]
-            if failed and self.failure is None:
-                self.failure = first_failure(failed)
+            if self.failure is None and self._is_decided(found):
+                self._failure()
                 self.context.cancelJobGroup(self.job.group)
             if self.on_progress is not None:
                 self.on_progress(self.progress(found))
+
+    def _is_decided(self, found: list[Counted | Failed]) -> bool:
+        """Whether a task has failed, and none is left that might tell of something earlier in the stream."""
+        failed = [each for each in found if isinstance(each, Failed)]
+        if not failed:
+            return False
+        if self.known_since is None:
+            self.known_since = time.monotonic()
+        return time.monotonic() - self.known_since > PATIENCE_S or self._before(first(failed)) <= {
+            (each.stage, each.sender) for each in found
+        }
+
+    def _before(self, failed: Failed) -> set[tuple[int, int]]:
+        """The tasks, as (stage, sender), that may fail by something before this: earlier splits, or all buckets."""
+        stages = self.job.cut.stages
+        if stages[failed.stage].level == 0:
+            return {(0, sender) for sender in range(failed.sender)}
+        beside = [s.number for s in stages[: failed.stage + 1] if s.level == stages[failed.stage].level]
+        return {(number, bucket) for number in beside for bucket in range(len(self.job.layout.targets[number]))}
 
     def progress(self, found: list[Counted | Failed]) -> Progress:
         """How far every stage is."""
@@ -110,13 +137,3 @@ def _listed() -> Any:
             return one
 
     return Listed()
-
-
-def job_error(error: Exception) -> PenstockError:
-    """What went wrong in Spark, in one line."""
-    if isinstance(error, PenstockError):
-        return error
-    text = str(error)
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if line.partition(":")[0].replace(".", "").isidentifier() and "Error" in line]
-    return JobError(f"job: Spark could not run it: {(told or lines or [type(error).__name__])[-1 if told else 0]}")
