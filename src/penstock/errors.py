@@ -42,7 +42,7 @@ class SessionError(PenstockError, RuntimeError):
 
 
 class OutputError(PenstockError, OSError):
-    """A result cannot be written: the target is there already, is no folder, may not be written, or the disk is full."""
+    """A result cannot be written: the target is there already, is no folder or not writable, or the disk is full."""
 
 
 class JobError(PenstockError, RuntimeError):

@@ -134,7 +134,7 @@ class BatchJob:
 
     # On Spark
 
-    def rows(self, report: Report | None = None, last: tuple[Any, Task] | None = None) -> DataFrame:
+    def rows(self, report: Report | None = None, last: tuple[Any, Task] | None = None) -> Any:
         """All that the tasks give, as block rows; or, with `last`, what it makes of those that the last tasks give."""
         held = self._held()
         schema, convert = last or (ROWS, _as_it_is)
@@ -180,7 +180,7 @@ class BatchJob:
         run: Callable[[int, bytes], Iterator[pa.RecordBatch]],
         last: tuple[Any, Task] | None = None,
     ) -> DataFrame:
-        """A task for each split, with what `run` gives for it. Small splits travel with the task, large ones as rows."""
+        """A task for each split, with what `run` gives for it. Small splits travel with the task, others as rows."""
         schema, convert = last or (ROWS, _as_it_is)
         count = len(splits)
         if sum(map(len, splits)) <= _SMALL:

@@ -39,9 +39,7 @@ SCHEMA = pa.schema(
 )
 SPLIT_BITS = 36
 """A place is the number of the split, then so many bits for the item's place in what leaves it."""
-import os as _os
-
-BLOCK_ITEMS, BLOCK_BYTES, BLOCK_SIGNALS = int(_os.environ.get("BI", 1 << 16)), int(_os.environ.get("BB", 1 << 20)), 1 << 12
+BLOCK_ITEMS, BLOCK_BYTES, BLOCK_SIGNALS = 1 << 16, 1 << 20, 1 << 12
 """How large a block is: at most so many items and signals, and about so many bytes."""
 
 
