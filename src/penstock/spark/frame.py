@@ -15,7 +15,6 @@ from penstock.graph.source import Items, fields_of
 from penstock.graph.split import Split
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
     from penstock.spark.run import SparkRun
 
@@ -113,7 +112,7 @@ class Data:
     rows: pa.RecordBatch
 
 
-def frame(run: SparkRun) -> DataFrame:
+def frame(run: SparkRun) -> Any:
     """The first result of a run as a DataFrame. An error of a task is raised by the action that meets it."""
     from pyspark.sql.pandas.types import to_arrow_schema
 

@@ -17,7 +17,7 @@ from penstock.spark.job import Gathered
 from penstock.spark.statistics import JobStatistics, job_statistics
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 class SparkRun:
@@ -76,7 +76,7 @@ class SparkRun:
         self.seconds = time.perf_counter() - started
         return result
 
-    def frame(self) -> DataFrame:
+    def frame(self) -> Any:
         """The first result as a DataFrame."""
         from penstock.spark.frame import frame
 
