@@ -15,7 +15,6 @@ from penstock.graph.source import Items, fields_of
 from penstock.graph.split import Split
 
 if TYPE_CHECKING:
-
     from penstock.spark.run import SparkRun
 
 

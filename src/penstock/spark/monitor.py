@@ -65,10 +65,12 @@ class Monitor:
         reports = self.reports
         try:
             return action(lambda found: reports.add([found]))
-        except KeyboardInterrupt:
-            self.context.cancelJobGroup(self.job.group)
-            raise
-        except Exception as error:
+        except BaseException as error:
+            if _is_interrupted(error):
+                self.context.cancelJobGroup(self.job.group)
+                raise KeyboardInterrupt from None
+            if not isinstance(error, Exception):
+                raise
             raise self._failure() or job_error(error, self.job.tree.nodes) from None
 
     def _failure(self) -> PenstockError | None:
@@ -121,6 +123,13 @@ class Monitor:
             seconds = now - self.begun.get(stage.number, now)
             stages.append(StageProgress(stage.name, len(done), max(total, len(done)), items, size, seconds))
         return Progress(tuple(stages))
+
+
+def _is_interrupted(error: BaseException | None) -> bool:
+    """Whether the user has interrupted. PySpark asks Spark for a result even then, and raises what that says."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _listed() -> Any:
