@@ -48,7 +48,7 @@ class World:
         codes = run.planned.codes
         shared = [run.planned, run.tree, *run.tree.nodes, *codes, *codes.values()]
         shared += [part for code in codes.values() for part in (*code.buffers, *code.sinks, code.log)]
-        shared += [self.scheduler.feeder.batch, self.scheduler.feeder.source]
+        shared.append(self.scheduler.feeder.batch)
         shared += [node.input.portion for node in self.scheduler.nodes if isinstance(node.input, Reader)]
         made.scheduler = copy.deepcopy(self.scheduler, {id(part): part for part in shared})
         made.batches, made.deliveries, made.path = list(self.batches), list(self.deliveries), list(self.path)

@@ -12,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+from collections.abc import Callable
+from typing import Any
 
 import pyspark.daemon
 
@@ -42,6 +44,19 @@ def warm() -> None:
     gc.freeze()  # a worker's collector then leaves these objects alone, and their memory stays shared
 
 
+def quiet(worker: Callable[..., int]) -> Callable[..., int]:
+    """The same worker, which ends without a word when Spark hangs up on it, as it does when a job is cancelled."""
+
+    def run(*arguments: Any) -> int:
+        try:
+            return worker(*arguments)
+        except (ConnectionError, EOFError):
+            return 1
+
+    return run
+
+
 if __name__ == "__main__":
     warm()
+    pyspark.daemon.worker = quiet(pyspark.daemon.worker)
     pyspark.daemon.manager()
