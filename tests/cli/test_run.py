@@ -156,7 +156,7 @@ def test_an_output_is_replaced_only_when_asked_for(tmp_path: Path) -> None:
 def test_a_result_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(200_000 * b'"1","[[1,2]]"\n' + b'"1","A\n')
     refused = run("taxi", "--input", tmp_path / "bad.txt", "--output", tmp_path / "out", code=1)
-    assert "byte 2800004" in refused.stderr
+    assert "byte=2800000" in refused.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["bad.txt"]
     assert "bad.txt" in run("region-sum", "--size", 10, "--output", tmp_path / "bad.txt", code=1).stderr
 
@@ -167,7 +167,7 @@ def test_a_result_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_an_error_is_one_message(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_bytes(b'"1","A\n')
     result = run("taxi", "--input", tmp_path / "bad.txt", code=1)
-    assert result.stderr.startswith("Error: ") and "byte 4" in result.stderr
+    assert result.stderr.startswith("Error: ") and "byte=0" in result.stderr
     assert result.stderr.count("\n") == 1 and "Traceback" not in result.stderr
     arguments = ["--traceback", "run", "--here", "taxi", "--input", str(tmp_path / "bad.txt")]
     shown = CliRunner().invoke(commands.commands, arguments)

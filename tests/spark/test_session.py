@@ -42,7 +42,7 @@ def test_an_active_session_is_adopted(spark: SparkSession) -> None:
 
 
 def test_the_embedded_session_has_the_settings_that_count(spark: SparkSession) -> None:
-    assert spark.sparkContext.master == "local[2]"
+    assert spark.sparkContext.master.startswith("local[")  # of how many cores, the first test that started it said
     assert spark.conf.get("spark.sql.streaming.stateStore.providerClass") == settings.ROCKSDB
     conf = spark.sparkContext.getConf()
     assert conf.get("spark.driver.host") == "127.0.0.1"

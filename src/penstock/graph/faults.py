@@ -14,7 +14,7 @@ from penstock.graph.nodes import Aggregate, Enumerate, GraphNode, KeyBy, KeyedAg
 def shown(value: Any, limit: int = 80) -> str:
     """A value for a message, cut where it is long, without building the whole text of a huge one."""
     if isinstance(value, (str, bytes, list)) and len(value) > limit:
-        return f"{value[: limit // 2]!r}… ({len(value):,} long)"
+        return f"{value[: limit // 2]!r}…{value[-limit // 4 :]!r} ({len(value):,} long)"
     text = repr(value)
     return text if len(text) <= 2 * limit else f"{text[: 2 * limit]}…"
 
