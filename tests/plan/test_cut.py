@@ -107,4 +107,4 @@ def test_a_key_inside_a_region_gathers_the_stream() -> None:
         .key_by("x")
         .map(sum=lambda x, state: running(x, state), state=Total)
     )
-    assert "key_by 'v2' stands inside a region, whose items must stay together" in explained(inside)
+    assert "key_by 'x' stands inside a region, whose items must stay together" in explained(inside)
