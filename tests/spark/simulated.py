@@ -109,8 +109,8 @@ def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = 
     else:
         for number, split in enumerate(splits):
             rows += task.run_split(program, number, split)
-    for level, count in enumerate(layout.partitions, 1):
-        rows = list(shuffled(program, level, rows, count, chance))
+    for count in layout.partitions:
+        rows = list(shuffled(program, rows, count, chance))
     found = job.gathered([each for batch in rows for each in block.blocks(batch)])
     outputs = {output.leaf: output for stage in made.stages for output in stage.outputs if output.leaf is not None}
     tables = tuple(
@@ -120,12 +120,12 @@ def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = 
 
 
 def shuffled(
-    program: task.Program, level: int, rows: list[pa.RecordBatch], count: int, chance: random.Random
+    program: task.Program, rows: list[pa.RecordBatch], count: int, chance: random.Random
 ) -> Iterator[pa.RecordBatch]:
     for target in range(count):
         mine = [batch for batch in rows if batch.column(0)[0].as_py() == target]
         chance.shuffle(mine)
-        yield from task.run_received(program, level, mine)
+        yield from task.run_received(program, mine)
 
 
 def check(seed: int, compile: bool = False) -> str | None:

@@ -206,13 +206,13 @@ class _Cuts:
                 return f"{node.label} places signals that all keys must see, and it stands behind {key.label}"
             if node in self.keyed and self._signals_into(node):
                 return f"signals pass both {key.label} and {node.label}"
-            if node in self.keyed and self._orders_again(node):
+            if node in self.keyed and self.orders_again(node):
                 many = next((step for step in _between(key, node) if isinstance(step, _MANY)), None)
                 if many is not None:
                     return f"{many.label} makes several items of one, whose order would be lost behind {node.label}"
         return None
 
-    def _orders_again(self, key: n.GraphNode) -> bool:
+    def orders_again(self, key: n.GraphNode) -> bool:
         """Whether items are put in the stream's order again behind the buckets of a key."""
         below = list(self.tree.below(key))
         return any(node in self.keyed for node in below) or (
@@ -275,7 +275,8 @@ class _Builder:
         self.places, self.is_ordered = places, is_ordered
         self.needed: dict[n.GraphNode, Names] = needs(tree)
         self.stages: list[Stage] = []
-        self.waiting: list[tuple[Stage, n.GraphNode]] = []
+        self.waiting: list[tuple[Stage, n.GraphNode | int]] = []
+        """Stages to be built, with the first node of each; one that only puts a result in order has its leaf."""
 
     def build(self) -> Cut:
         reason = self.cuts.at_source
@@ -287,13 +288,13 @@ class _Builder:
         # Without its items, because the stages travel and these need not.
         source = self.tree.source
         self._extend(first, source, without_items(source))
-        for stage, node in self.waiting:  # which grows meanwhile
+        for stage, behind in self.waiting:  # which grows meanwhile
             assert stage.reads is not None
-            source = self._source(stage.reads)
-            if stage.reads.kind == "order":
-                self._result(stage, node, source)
+            received = self._source(stage.reads)
+            if isinstance(behind, int):
+                stage.outputs.append(Output(n.Send(received, stage.reads.names), None, behind))
             else:
-                self._child(stage, node, source)
+                self._child(stage, behind, received)
         return Cut(tuple(self.stages), reason is not None, reason or "")
 
     def _source(self, exchange: Exchange) -> n.Received:
@@ -328,7 +329,7 @@ class _Builder:
             send = n.Send(made, names, has_places)
             if has_places and self.is_ordered:
                 reason = "the result is to be in the stream's order"
-                self._send(stage, node, Exchange("order", send, reason, has_places=True, is_merged=True))
+                self._send(stage, leaf, Exchange("order", send, reason, has_places=True, is_merged=True))
             else:
                 stage.outputs.append(Output(send, None, leaf))
 
@@ -337,17 +338,17 @@ class _Builder:
         below = handled([node, *self.tree.below(node)])
         signals = tuple(sorted(below & arriving, key=lambda s: (s.__module__, s.__qualname__)))
         names = self._names(node, made.shape.fields)
-        has_places = stage.is_keyed or (kind == "key" and self._needs_places(node))
+        has_places = stage.is_keyed or (kind == "key" and self.cuts.orders_again(node))
         send = n.Send(made, names, stage.is_keyed, signals)
         keys = node.names if kind == "key" and isinstance(node, n.KeyBy) else ()
         reason = self.cuts.whole[node] if kind == "whole" else self.cuts.keyed[node]
         self._send(stage, node, Exchange(kind, send, reason, keys, has_places, stage.is_keyed))
 
-    def _send(self, stage: Stage, node: n.GraphNode, exchange: Exchange) -> None:
+    def _send(self, stage: Stage, behind: n.GraphNode | int, exchange: Exchange) -> None:
         receiver = Stage(len(self.stages), stage.level + 1, exchange)
         self.stages.append(receiver)
         stage.outputs.append(Output(exchange.send, receiver.number, None))
-        self.waiting.append((receiver, node))
+        self.waiting.append((receiver, behind))
 
     def _names(self, node: n.GraphNode, fields: Any) -> tuple[str, ...]:
         """The fields that a node and all behind it need; at least one, so that there are rows."""
@@ -355,13 +356,6 @@ class _Builder:
         if names:
             return names
         return (min(fields, key=lambda name: not types.is_scalar(fields[name])),)
-
-    def _needs_places(self, node: n.GraphNode) -> bool:
-        """Whether the items must be put in the stream's order again, behind the stage that begins with this node."""
-        below = [node, *self.tree.below(node)]
-        return any(other in self.cuts.keyed for other in below[1:]) or (
-            self.places and any(other in self.tree.leaves for other in below)
-        )
 
 
 def _nothing(*_: Any) -> Sequence[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,18 +11,14 @@ import pyarrow.compute as pc
 
 from penstock.engine.intake import Arrival, arriving
 from penstock.engine.run import Run
-from penstock.errors import PenstockError
 from penstock.graph import nodes as n
-from penstock.graph.needs import needs
+from penstock.graph.placing import ITEMS
 from penstock.graph.split import Joined, Split
 from penstock.graph.tree import Tree
-from penstock.spark.block import row
-from penstock.spark.failure import FAILED, failed_in
-from penstock.spark.task import RESULT
+from penstock.spark.task import used_columns
 
 HEAD_ITEMS = 1 << 12
 """How many items are looked at at a time: a region mostly begins soon."""
-ITEMS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +98,7 @@ def aligned(splits: Sequence[Split], first: Mapping[int, int | None]) -> list[Sp
 def first_beginning(send: n.Send, by: Sequence[str], split: Split) -> int | None:
     """How many items of a split lie before the first sure beginning of a region; None where there is none."""
     tree = Tree((send,))
-    columns = needs(tree)[tree.source]
-    used = [name for name in tree.source.items.fields if name in columns]
-    arrivals = (Arrival(rows) for rows in split.read(used, HEAD_ITEMS))
+    arrivals = (Arrival(rows) for rows in split.read(used_columns(tree), HEAD_ITEMS))
     last: pa.RecordBatch | None = None
     for (found,) in Run((send,), batches_in=arriving(tree.source, arrivals)).batches():
         if not found.num_rows:
@@ -121,16 +114,6 @@ def first_beginning(send: n.Send, by: Sequence[str], split: Split) -> int | None
             return int(given.column(n.PLACE)[int(np.argmax(changed)) + 1].as_py())
         last = given.slice(given.num_rows - 1)
     return None
-
-
-def look_for_beginning(send: n.Send, by: Sequence[str], number: int, split: Split) -> Iterator[pa.RecordBatch]:
-    """What a task of the first pass gives: one row with the place of the first sure beginning in its split."""
-    try:
-        found = first_beginning(send, by, split) if number else 0
-    except PenstockError as error:
-        yield row(0, FAILED, number, 0, True, pickle.dumps(failed_in(number, error)))
-        return
-    yield row(0, RESULT, number, 0, True, pickle.dumps(found))
 
 
 def located(split: Split, offset: int) -> tuple[str, int]:

@@ -8,10 +8,8 @@ have written, and what they counted.
 from __future__ import annotations
 
 import contextlib
-import pickle
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,22 +18,39 @@ from penstock.errors import GraphError, PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.files.pushdown import bounds_of
 from penstock.graph.needs import needs
-from penstock.graph.placing import ITEMS, fields_of
+from penstock.graph.placing import fields_of
 from penstock.graph.split import Bound, Split
 from penstock.graph.tree import At, Tree, check_signals
 from penstock.plan.align import alignable, beginnings, begins_with
 from penstock.plan.cut import Cut, cut, moved_to, without_items
 from penstock.spark import job
-from penstock.spark.align import aligned, located, look_for_beginning
+from penstock.spark.align import aligned, located
 from penstock.spark.block import ROWS, Block, blocks
 from penstock.spark.failure import Failed, told
-from penstock.spark.frame import FrameItems, FrameSplit
-from penstock.spark.monitor import Monitor, Report, reporting
+from penstock.spark.frame import FrameItems
+from penstock.spark.monitor import Monitor, Report
 from penstock.spark.reason import refuse_held
+from penstock.spark.remote import (
+    SplitTask,
+    Task,
+    as_it_is,
+    beginning_of,
+    carried,
+    numbered,
+    over_all,
+    over_blocks,
+    over_nothing,
+    over_partition,
+    over_split,
+    packed,
+    survey_frame,
+    survey_of,
+    then,
+)
 from penstock.spark.session import block_session, session
-from penstock.spark.survey import Placement, Sought, placement, surveyed
+from penstock.spark.survey import Placement, Sought, placement
 from penstock.spark.survey import gathered as surveyed_by
-from penstock.spark.task import Program, ResultWriter, run_nothing, run_received, run_split, run_whole
+from penstock.spark.task import ResultWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,8 +58,6 @@ if TYPE_CHECKING:
 SPLIT_BYTES = 64 << 20
 """How much of the source one task reads, unless there is so little that some cores would have nothing to do."""
 TASKS_A_CORE = 4
-Batches = Iterable[pa.RecordBatch]
-Task = Callable[[Any], Iterator[Any]]
 
 
 class BatchJob:
@@ -65,8 +78,7 @@ class BatchJob:
     ) -> None:
         self.tree, self.leaves = Tree(tuple(leaves)), tuple(leaves)
         self.control = check_signals(self.tree, control)
-        self.user_spark = session() if spark is None else spark
-        self.spark = block_session(self.user_spark)
+        self.spark = block_session(session() if spark is None else spark)
         self.group = f"penstock-{uuid.uuid4().hex}"
         self.cut: Cut = planned_cut(self.leaves, self.control, is_ordered=is_ordered, is_collected=is_collected)
         self.aligns = alignable(self.tree) if not self.cut.is_whole else None
@@ -78,7 +90,8 @@ class BatchJob:
         if self.aligns is not None and len(self.splits) > 1:
             self.splits = self._aligned(self.aligns)
         self.placement = placement(self)
-        self.layout = job.laid_out(self.cut, len(self.splits), _whole("buckets", buckets) or self.cores)
+        of_frame = self.partitions if self.frame is not None else None
+        self.layout = job.laid_out(self.cut, len(self.splits), _whole("buckets", buckets) or self.cores, of_frame)
         self.program = job.program_of(
             self.cut, self.layout, results, options, self.placement.signals, self.placement.bases
         )
@@ -88,9 +101,14 @@ class BatchJob:
         """How many tasks run at a time."""
         return max(1, int(self.spark.sparkContext.defaultParallelism))
 
+    @property
+    def partitions(self) -> int:
+        """Over how many partitions a DataFrame is put in order."""
+        return 2 * self.cores
+
     def _in_order(self, items: FrameItems) -> Any:
         """The DataFrame that is the source. It is kept where it will be read twice, so that both see the same order."""
-        found = items.in_order(self.columns | set(fields_of(self.control)), 2 * self.cores)
+        found = items.in_order(self.columns | set(fields_of(self.control)), self.partitions)
         return found.persist() if self.control else found
 
     def _splits(self, split_bytes: int | None) -> Sequence[Split]:
@@ -113,8 +131,8 @@ class BatchJob:
     def _aligned(self, regions: n.Regions) -> Sequence[Split]:
         """The splits, moved to where regions begin. A first pass of tasks looks where that is."""
         send = moved_to(beginnings(regions), without_items(self.tree.source))
-        task = _beginning_task(_pickled((send, () if regions.start is not None else regions.by)))
-        rows = self.over_splits([_pickled(split) for split in self.splits], task)
+        task = beginning_of(packed((send, () if regions.start is not None else regions.by)))
+        rows = self.over_splits([packed(split) for split in self.splits], task)
         return aligned(self.splits, surveyed_by(self._arrived(lambda report: rows.toArrow())))
 
     @property
@@ -127,9 +145,9 @@ class BatchJob:
     def survey(self, sought: Sought) -> dict[int, Any]:
         """What a first pass over all items sees: how many there are in each split, and values of fields."""
         if self.frame is not None:
-            rows = self.frame.mapInArrow(_survey_frame(sought), ROWS)
+            rows = self.frame.mapInArrow(survey_frame(sought), ROWS)
         else:
-            rows = self.over_splits([_pickled(split) for split in self.splits], _survey_split(sought))
+            rows = self.over_splits([packed(split) for split in self.splits], survey_of(sought))
         return surveyed_by(self._arrived(lambda report: rows.toArrow()))
 
     # On Spark
@@ -137,56 +155,54 @@ class BatchJob:
     def rows(self, report: Report | None = None, last: tuple[Any, Task] | None = None) -> Any:
         """All that the tasks give, as block rows; or, with `last`, what it makes of those that the last tasks give."""
         held = self._held()
-        schema, convert = last or (ROWS, _as_it_is)
+        schema, convert = last or (ROWS, as_it_is)
         levels = len(self.layout.partitions)
-        first = (ROWS, _as_it_is) if levels else (schema, convert)
+        first = (ROWS, as_it_is) if levels else (schema, convert)
         found: Any
         if self.frame is not None:
             found = self._over_frame(held, report, first)
         elif self.cut.is_whole:
-            splits = [_pickled(split) for split in self.splits]
-            found = self.spark.range(0, 1, 1, 1).mapInArrow(
-                _then(_whole_task(held, splits, report), first[1]), first[0]
-            )
+            splits = [packed(split) for split in self.splits]
+            found = self.spark.range(0, 1, 1, 1).mapInArrow(then(over_all(held, splits, report), first[1]), first[0])
         else:
-            splits = [_pickled(split) for split in self.splits]
-            found = self.over_splits(splits, _split_task(held, report), first)
+            splits = [packed(split) for split in self.splits]
+            found = self.over_splits(splits, over_split(held, report), first)
         for level, partitions in enumerate(self.layout.partitions, 1):
-            then, given = (convert, schema) if level == levels else (_as_it_is, ROWS)
-            task = _then(_level_task(held, level, report), then)
+            given, made = (schema, convert) if level == levels else (ROWS, as_it_is)
+            task = then(over_blocks(held, report), made)
             found = found.repartitionById(partitions, "target").mapInArrow(task, given)
         return found
 
     def _held(self) -> bytes:
         """The program, packed for its way to the tasks."""
         try:
-            return _pickled(self.program)
+            return packed(self.program)
         except Exception as error:
-            refuse_held(self.tree.nodes, error, _pickled)
+            refuse_held(self.tree.nodes, error, packed)
             raise
 
     def _over_frame(self, held: bytes, report: Report | None, last: tuple[Any, Task]) -> Any:
         """A task for each partition of the DataFrame that is the source, and one for a split without items."""
         assert self.frame is not None
         schema, convert = last
-        found = self.frame.mapInArrow(_then(_frame_task(held, report), convert), schema)
+        found = self.frame.mapInArrow(then(over_partition(held, report), convert), schema)
         if not self.layout.partitions:
             return found
-        return found.unionAll(self.spark.range(0, 1, 1, 1).mapInArrow(_nothing_task(held), ROWS))
+        return found.unionAll(self.spark.range(0, 1, 1, 1).mapInArrow(over_nothing(held), ROWS))
 
     def over_splits(
         self,
         splits: Sequence[bytes],
-        run: Callable[[int, bytes], Iterator[pa.RecordBatch]],
+        run: SplitTask,
         last: tuple[Any, Task] | None = None,
     ) -> DataFrame:
         """A task for each split, with what `run` gives for it. Small splits travel with the task, others as rows."""
-        schema, convert = last or (ROWS, _as_it_is)
+        schema, convert = last or (ROWS, as_it_is)
         count = len(splits)
         if sum(map(len, splits)) <= _SMALL:
-            return self.spark.range(0, count, 1, count).mapInArrow(_then(_numbered_task(run, splits), convert), schema)
+            return self.spark.range(0, count, 1, count).mapInArrow(then(numbered(run, splits), convert), schema)
         table = pa.table({"number": pa.array(range(count), pa.int64()), "split": pa.array(splits, pa.binary())})
-        return self.spark.createDataFrame(table).mapInArrow(_then(_carried_task(run), convert), schema)
+        return self.spark.createDataFrame(table).mapInArrow(then(carried(run), convert), schema)
 
     def run(self, on_progress: Callable[..., None] | None = None) -> job.Gathered:
         """Run the job. An error of a task is raised here, as soon as it is known."""
@@ -282,118 +298,3 @@ def _whole(name: str, value: Any) -> int | None:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise GraphError(f"run: {name} must be a whole number of at least 1; got {value!r}")
     return value
-
-
-def _pickled(thing: Any) -> bytes:
-    from pyspark import cloudpickle
-
-    return cloudpickle.dumps(thing)  # type: ignore[no-any-return, no-untyped-call]
-
-
-# In a task
-
-
-@lru_cache(maxsize=8)
-def _program(held: bytes) -> Program:
-    """The program of a job, unpacked once in each worker."""
-    return pickle.loads(held)  # type: ignore[no-any-return]
-
-
-def _split_task(held: bytes, report: Report | None) -> Callable[[int, bytes], Iterator[pa.RecordBatch]]:
-    def run(number: int, split: bytes) -> Iterator[pa.RecordBatch]:
-        return reporting(run_split(_program(held), number, pickle.loads(split)), report)
-
-    return run
-
-
-def _beginning_task(held: bytes) -> Callable[[int, bytes], Iterator[pa.RecordBatch]]:
-    def run(number: int, split: bytes) -> Iterator[pa.RecordBatch]:
-        send, by = pickle.loads(held)
-        return look_for_beginning(send, by, number, pickle.loads(split))
-
-    return run
-
-
-def _survey_split(sought: Sought) -> Callable[[int, bytes], Iterator[pa.RecordBatch]]:
-    def run(number: int, held: bytes) -> Iterator[pa.RecordBatch]:
-        split = pickle.loads(held)
-        return surveyed(split.read(list(sought), ITEMS), number, split.label, sought)
-
-    return run
-
-
-def _survey_frame(sought: Sought) -> Task:
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        split = FrameSplit(batches)
-        return surveyed(split.read(list(sought), ITEMS), _partition(), split.label, sought)
-
-    return task
-
-
-def _frame_task(held: bytes, report: Report | None) -> Task:
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return reporting(run_split(_program(held), _partition(), FrameSplit(batches)), report)
-
-    return task
-
-
-def _nothing_task(held: bytes) -> Task:
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                yield from run_nothing(_program(held))
-
-    return task
-
-
-def _partition() -> int:
-    """The number of the partition that this task runs on."""
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    assert context is not None
-    return int(context.partitionId())
-
-
-def _as_it_is(rows: Iterator[Any]) -> Iterator[Any]:
-    return rows
-
-
-def _then(task: Task, convert: Task) -> Task:
-    return lambda batches: convert(task(batches))
-
-
-def _numbered_task(run: Callable[[int, bytes], Iterator[pa.RecordBatch]], splits: Sequence[bytes]) -> Task:
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from run(number, splits[number])
-
-    return task
-
-
-def _carried_task(
-    run: Callable[[int, bytes], Iterator[pa.RecordBatch]],
-) -> Task:
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number, split in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-                yield from run(number, split)
-
-    return task
-
-
-def _whole_task(held: bytes, splits: Sequence[bytes], report: Report | None) -> Task:
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                yield from reporting(run_whole(_program(held), [pickle.loads(split) for split in splits]), report)
-
-    return task
-
-
-def _level_task(held: bytes, level: int, report: Report | None) -> Task:
-    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return reporting(run_received(_program(held), level, batches), report)
-
-    return task

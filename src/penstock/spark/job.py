@@ -33,8 +33,11 @@ class Layout:
     """By level, from the second on: how many partitions it has."""
 
 
-def laid_out(cut: Cut, splits: int, buckets: int) -> Layout:
-    """Give every stage its buckets: `buckets` for keys, one for the whole stream, one a split for parts in order."""
+def laid_out(cut: Cut, splits: int, buckets: int, at_most: int | None = None) -> Layout:
+    """Give every stage its buckets: one for the whole stream, and for keys and parts in order as many as are asked for.
+
+    Of a DataFrame only `at_most` is known: it has no more splits, and which of them sent anything is seen by receivers.
+    """
     targets: dict[int, tuple[int, ...]] = {}
     senders: dict[int, tuple[int, ...]] = {}
     partitions = [0] * cut.levels
@@ -49,7 +52,7 @@ def laid_out(cut: Cut, splits: int, buckets: int) -> Layout:
         counts[stage.number] = count
         sender = next(s.number for s in cut.stages if any(o.stage == stage.number for o in s.outputs))
         senders[stage.number] = tuple(range(counts[sender]))
-    return Layout(first, targets, senders, tuple(partitions[1:]))
+    return Layout(at_most or first, targets, senders, tuple(partitions[1:]))
 
 
 class CollectWriter:

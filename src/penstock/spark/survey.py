@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError
 from penstock.graph.placing import Look, Seen, fields_of, in_order, together, values_of, with_indices
 from penstock.graph.record import Signal
 from penstock.graph.tree import At, never_reached
-from penstock.spark.block import Block, row
-from penstock.spark.failure import FAILED, failed_in
-from penstock.spark.task import RESULT
+from penstock.spark.block import Block
 
 if TYPE_CHECKING:
     from penstock.spark.batch import BatchJob
@@ -53,17 +50,8 @@ def placement(job: BatchJob) -> Placement:
     return placed(in_order(given), counts, skipped)
 
 
-def surveyed(batches: Iterator[pa.RecordBatch], number: int, label: str, sought: Sought) -> Iterator[pa.RecordBatch]:
-    """What a task of the first pass gives: one row that tells what was seen in its items."""
-    try:
-        found = _seen(batches, label, sought)
-    except PenstockError as error:
-        yield row(0, FAILED, number, 0, True, pickle.dumps(failed_in(number, error)))
-        return
-    yield row(0, RESULT, number, 0, True, pickle.dumps(found))
-
-
-def _seen(batches: Iterator[pa.RecordBatch], label: str, sought: Sought) -> dict[str, Seen]:
+def seen_in(batches: Iterator[pa.RecordBatch], label: str, sought: Sought) -> dict[str, Seen]:
+    """What is seen in some items: of the fields that are sought, and under no name how many there are."""
     looks = {name: Look(name, values, label) for name, values in sought.items()}
     count = 0
     for batch in batches:

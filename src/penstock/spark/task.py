@@ -26,7 +26,7 @@ from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
 from penstock.plan.cut import Output, Stage
 from penstock.spark.block import Block, BlockWriter, blocks, row, schema_of
-from penstock.spark.failure import FAILED, Origins, failed
+from penstock.spark.failure import FAILED, Origins, failed, failed_in
 from penstock.spark.inbox import Inbox, in_order, merged
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ def run_whole(program: Program, splits: Sequence[Split]) -> Iterator[pa.RecordBa
 def _splits_in(program: Program, splits: Sequence[tuple[int, Split]]) -> Given:
     tree = Tree(program.stages[0].leaves)
     source = tree.source
-    columns = needs(tree)[source]
-    used = [name for name in source.items.fields if name in columns]
+    used = used_columns(tree)
     at_most = program.options.get("batch_items") or SPLIT_ITEMS
     base = program.bases.get(splits[0][0], 0) if splits else 0
     origins = Origins()
@@ -124,6 +123,12 @@ def _splits_in(program: Program, splits: Sequence[tuple[int, Split]]) -> Given:
 
     size = sum(split.bytes for _, split in splits)
     return Given(arriving(source, arrivals(), base), lambda: size, origins)
+
+
+def used_columns(tree: Tree) -> list[str]:
+    """The fields of the source that a graph uses, in their order."""
+    needed = needs(tree)[tree.source]
+    return [name for name in tree.source.items.fields if name in needed]
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,7 @@ def run_nothing(program: Program) -> Iterator[pa.RecordBatch]:
             yield from BlockWriter(stage.reads, stage.number, program.targets[stage.number], -1, 1).finish()
 
 
-def run_received(program: Program, level: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def run_received(program: Program, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run the stage whose blocks arrive, on all of them in order. What is no block is handed on as it is."""
     mail = _Mail(batches)
     stage_number = mail.first_stage()
@@ -264,6 +269,16 @@ def _run(program: Program, stage: Stage, sender: int, given: Given) -> Iterator[
     seconds, peak = time.perf_counter() - started, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     counted = Counted(stage.number, sender, items, rows_out, bytes_out, given.bytes(), seconds, peak, statistics)
     yield row(0, COUNTED, sender, stage.number, True, pickle.dumps(counted))
+
+
+def answered(number: int, work: Callable[[], Any]) -> Iterator[pa.RecordBatch]:
+    """What a task of a first pass gives about a split: one row with what its work found, or with its error."""
+    try:
+        found = work()
+    except PenstockError as error:
+        yield row(0, FAILED, number, 0, True, pickle.dumps(failed_in(number, error)))
+        return
+    yield row(0, RESULT, number, 0, True, pickle.dumps(found))
 
 
 def raise_failed(rows: pa.RecordBatch) -> None:
