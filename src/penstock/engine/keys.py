@@ -56,7 +56,7 @@ class TextIndex:
     """Strings and bytes to numbers, in the same way."""
 
     def __init__(self) -> None:
-        self.table = np.full(64, -1, np.int32)
+        self.table = np.full(64, -1, np.int64)
         self.hashes = np.empty(32, np.uint64)
         self.offsets = np.zeros(33, np.int64)
         self.data = np.empty(1024, np.uint8)
@@ -65,9 +65,11 @@ class TextIndex:
 
     def number(self, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
         slots, at = self.slots.of(len(offsets) - 1), 0
+        codes = np.empty(len(slots), np.uint64)
+        keyed.hash_texts(offsets, data, codes)
         while at < len(slots):
             at, self.count = keyed.number_texts(
-                offsets, data, at, slots, self.table, self.hashes, self.offsets, self.data, self.count
+                offsets, data, codes, at, slots, self.table, self.hashes, self.offsets, self.data, self.count
             )
             if at < len(slots):
                 self._grow(int(offsets[at + 1] - offsets[at]))
@@ -82,7 +84,7 @@ class TextIndex:
         if self.count == len(self.hashes):
             self.hashes = np.concatenate((self.hashes, np.empty_like(self.hashes)))
             self.offsets = np.concatenate((self.offsets, np.zeros(len(self.offsets), np.int64)))
-            self.table = np.full(2 * len(self.table), -1, np.int32)
+            self.table = np.full(2 * len(self.table), -1, np.int64)
             keyed.rebuild_texts(self.table, self.hashes, self.count)
 
 

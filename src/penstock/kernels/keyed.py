@@ -11,9 +11,13 @@ from typing import Any
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
 
 MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-FNV_PRIME, FNV_BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
+PRIME = np.uint64(0x100000001B3)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -50,19 +54,52 @@ def number_integers(
     return len(values), count
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@intrinsic  # type: ignore[untyped-decorator]
+def _word(typing: Any, data: Any, at: Any) -> Any:
+    """Eight bytes of an array of bytes, from a place on, as one number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.gep(array.data, [arguments[1]])
+        word = ir.IntType(64)
+        found = builder.load(builder.bitcast(address, word.as_pointer()))
+        found.align = 1
+        return found
+
+    return types.uint64(data, types.int64), generate
+
+
+@numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
 def hash_bytes(data: Any, start: int, stop: int) -> Any:
-    """FNV-1a, mixed at the end because the table takes the upper bits."""
-    state = FNV_BASIS
-    for at in range(start, stop):
-        state = (state ^ np.uint64(data[at])) * FNV_PRIME
-    return (state ^ (state >> np.uint64(29))) * MULTIPLIER
+    """A hash of some bytes, by words; its upper bits are the best mixed."""
+    state = np.uint64(stop - start) * MULTIPLIER
+    at = start
+    while at + 8 <= stop:
+        state = (state ^ _word(data, at)) * PRIME
+        state ^= state >> np.uint64(32)
+        at += 8
+    while at < stop:
+        state = (state ^ np.uint64(data[at])) * PRIME
+        at += 1
+    state = (state ^ (state >> np.uint64(32))) * MULTIPLIER
+    return state ^ (state >> np.uint64(29))
+
+
+@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def hash_texts(offsets: Any, data: Any, codes: Any) -> None:
+    """The hash of each text: the value at `at` is `data[offsets[at]:offsets[at + 1]]`.
+
+    In a pass of its own, so that the one that looks them up has nothing to wait for but the table.
+    """
+    for at in range(len(codes)):
+        codes[at] = hash_bytes(data, np.int64(offsets[at]), np.int64(offsets[at + 1]))
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def number_texts(
     offsets: Any,
     data: Any,
+    codes: Any,
     start: int,
     slots: Any,
     table: Any,
@@ -71,30 +108,38 @@ def number_texts(
     key_data: Any,
     count: int,
 ) -> tuple[int, int]:
-    """The same for texts: the value at `at` is `data[offsets[at]:offsets[at + 1]]`."""
+    """The same for texts, with their hashes. An entry of the table has the number, and above it half of the hash."""
     mask = len(table) - 1
     shift = np.uint64(64 - int(np.log2(len(table)) + 0.5))
-    for at in range(start, len(offsets) - 1):
-        first, length = offsets[at], offsets[at + 1] - offsets[at]
-        code = hash_bytes(data, first, first + length)
+    for at in range(start, len(codes)):
+        first, length = np.int64(offsets[at]), np.int64(offsets[at + 1] - offsets[at])
+        code = codes[at]
         place = np.int64(code >> shift) & mask
-        slot = table[place]
-        while slot >= 0 and not (hashes[slot] == code and _equal(data, first, length, key_data, key_offsets, slot)):
+        entry = table[place]
+        while entry >= 0 and not (
+            entry >> 32 == _half(code) and _equal(data, first, length, key_data, key_offsets, entry & 0xFFFFFFFF)
+        ):
             place = (place + 1) & mask
-            slot = table[place]
-        if slot < 0:
+            entry = table[place]
+        if entry < 0:
             if count == len(hashes) or key_offsets[count] + length > len(key_data):
                 return at, count
-            slot = np.int32(count)
-            table[place] = slot
-            hashes[slot] = code
-            base = key_offsets[slot]
+            entry = _half(code) << 32 | count
+            table[place] = entry
+            hashes[count] = code
+            base = key_offsets[count]
             for step in range(length):
                 key_data[base + step] = data[first + step]
-            key_offsets[slot + 1] = base + length
+            key_offsets[count + 1] = base + length
             count += 1
-        slots[at] = slot
-    return len(offsets) - 1, count
+        slots[at] = np.int32(entry & 0xFFFFFFFF)
+    return len(codes), count
+
+
+@numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
+def _half(code: Any) -> Any:
+    """The lower half of a hash, but for one bit: the place in the table comes of the upper."""
+    return np.int64(code & np.uint64(0x7FFFFFFF))
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -102,9 +147,15 @@ def _equal(data: Any, first: int, length: int, key_data: Any, key_offsets: Any, 
     base = key_offsets[slot]
     if key_offsets[slot + 1] - base != length:
         return False
-    for step in range(length):  # noqa: SIM110 - a loop, for Numba
+    step = 0
+    while step + 8 <= length:
+        if _word(data, first + step) != _word(key_data, base + step):
+            return False
+        step += 8
+    while step < length:
         if data[first + step] != key_data[base + step]:
             return False
+        step += 1
     return True
 
 
@@ -128,4 +179,4 @@ def rebuild_texts(table: Any, hashes: Any, count: int) -> None:
         place = np.int64(hashes[slot] >> shift) & mask
         while table[place] >= 0:
             place = (place + 1) & mask
-        table[place] = slot
+        table[place] = _half(hashes[slot]) << 32 | slot

@@ -1,7 +1,7 @@
 """Which bucket an item goes to, by a hash of its key, and its columns spread over the buckets.
 
-The hash is the same in every process and on every machine, because all tasks must agree. It is another one than that of
-the index of keys, or all keys of a bucket would crowd one part of its table.
+The hash is the same in every process and on every machine, because all tasks must agree. It is mixed otherwise than
+that of the index of keys, or all keys of a bucket would crowd one part of its table.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any
 import numba
 import numpy as np
 
+from penstock.kernels.keyed import hash_bytes
+
 _A, _B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _SEED = np.uint64(0x9E3779B97F4A7C15)
-_PRIME, _BASIS = np.uint64(0x100000001B3), np.uint64(0xCBF29CE484222325)
 
 
 @numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
@@ -34,10 +35,8 @@ def hash_integers(values: Any, hashes: Any) -> None:
 def hash_texts(offsets: Any, data: Any, hashes: Any) -> None:
     """The same for texts: the value at `at` is `data[offsets[at]:offsets[at + 1]]`."""
     for at in range(np.uint64(len(hashes))):
-        state = _BASIS
-        for byte in range(np.uint64(offsets[at]), np.uint64(offsets[at + np.uint64(1)])):
-            state = (state ^ np.uint64(data[byte])) * _PRIME
-        hashes[at] = _mixed((hashes[at] ^ state) + _SEED)
+        code = hash_bytes(data, np.int64(offsets[at]), np.int64(offsets[at + np.uint64(1)]))
+        hashes[at] = _mixed((hashes[at] ^ code) + _SEED)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
