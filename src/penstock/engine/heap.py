@@ -41,13 +41,14 @@ class HeldHeap:
         """Forget all values but these, which are numbered anew from 0."""
         if len(indices):
             offsets, *parts = arrays_of(self.column().take(pa.array(indices)))
-            self._set(np.asarray(offsets, np.int64), parts[-1])
+            self.hold(np.asarray(offsets, np.int64), parts[-1])
         else:
             self.count = 0
             self.offsets[0] = 0
         self.used = int(self.offsets[self.count])
 
-    def _set(self, offsets: np.ndarray, elements: np.ndarray) -> None:
+    def hold(self, offsets: np.ndarray, elements: np.ndarray) -> None:
+        """Hold these values instead."""
         if len(offsets) > len(self.offsets):
             self.offsets = np.empty(2 * len(offsets), np.int64)
         if len(elements) > len(self.elements):
@@ -58,7 +59,7 @@ class HeldHeap:
 
     def restart(self, tail: np.ndarray) -> None:
         """Forget all closed values and go on collecting behind these elements."""
-        self._set(np.zeros(1, np.int64), tail)
+        self.hold(np.zeros(1, np.int64), tail)
         self.used = len(tail)
 
 

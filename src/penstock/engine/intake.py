@@ -40,8 +40,11 @@ class Arrival:
     places: np.ndarray | None = None
 
 
-def arriving(source: n.Source, arrivals: Iterable[Arrival], base: int = 0) -> Iterator[Batch]:
-    """What arrives as batches that are numbered from `base`; one empty batch where nothing does."""
+def arriving(source: n.Source, arrivals: Iterable[Arrival], base: int = 0, *, is_open: bool = False) -> Iterator[Batch]:
+    """What arrives as batches that are numbered from `base`; one empty batch where nothing does.
+
+    With `is_open` the stream does not end with the last of them: more may come another time.
+    """
     fields = source.items.fields
     nothing = pa.RecordBatch.from_arrays([pa.array([], t) for t in fields.values()], names=list(fields))
     waiting, is_first = None, True
@@ -50,7 +53,8 @@ def arriving(source: n.Source, arrivals: Iterable[Arrival], base: int = 0) -> It
             yield _numbered(waiting, base, is_first, is_last=False)
             base, is_first = base + waiting.rows.num_rows, False
         waiting = arrival
-    yield _numbered(waiting or Arrival(nothing, (), np.empty(0, np.int64)), base, is_first, is_last=True)
+    last = waiting or Arrival(nothing, (), np.empty(0, np.int64))
+    yield _numbered(last, base, is_first, is_last=not is_open)
 
 
 def _numbered(arrival: Arrival, base: int, is_first: bool, *, is_last: bool) -> Batch:
@@ -120,21 +124,28 @@ def portion_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]
 
 
 class Feeder:
-    """Hands the batches of the source to all readers, each batch when they are all through with the one before."""
+    """Hands the batches of the source to all readers, each batch when they are all through with the one before.
 
-    def __init__(self, batches: Iterator[Batch], signals: Sequence[type[Signal]]) -> None:
-        self.batches, self.signals = batches, signals
+    With `is_open`, batches may run out before the last: the stream pauses there.
+    """
+
+    def __init__(self, batches: Iterator[Batch], signals: Sequence[type[Signal]], *, is_open: bool = False) -> None:
+        self.batches, self.signals, self.is_open = batches, signals, is_open
+        self.is_paused = False
         self.batch: Batch | None = None
         self.readers: list[Reader] = []
 
     def advance(self) -> None:
         """Go on to the next batch, if all readers are through and there is one."""
-        while not (self.batch is not None and self.batch.is_last):
+        while not self.is_paused and not (self.batch is not None and self.batch.is_last):
             for reader in self.readers:
                 if not reader.is_through:
                     return
             before = self.batch
             self.batch = next(self.batches, None)
+            if self.batch is None and self.is_open:
+                self.is_paused = True
+                return
             if self.batch is None:
                 assert before is not None
                 raise never_reached(before.control[-1], before.base + before.rows.num_rows)

@@ -88,6 +88,29 @@ class TextIndex:
             keyed.rebuild_texts(self.table, self.hashes, self.count)
 
 
+KeyValues = np.ndarray | tuple[np.ndarray, np.ndarray]
+"""The values of a field of keys: integers of 64 bits (of a float its bits), or the offsets and bytes of texts."""
+
+
+def key_values(columns: Sequence[pa.Array]) -> list[KeyValues]:
+    """Columns in the form that equal keys share."""
+    found: list[KeyValues] = []
+    for column in columns:
+        arrays = arrays_of(column)
+        if types.is_text(column.type):
+            found.append((arrays[0], arrays[1]))
+            continue
+        values = arrays[0]
+        if values.dtype.kind == "f":
+            values = (values.astype(np.float64) + 0.0).view(np.int64)  # -0.0 is the same key as 0.0
+        found.append(values.astype(np.int64, copy=False))
+    return found
+
+
+def _is_nan(column: pa.Array) -> np.ndarray:
+    return np.isnan(arrays_of(column)[0])  # type: ignore[no-any-return]
+
+
 class KeyIndex:
     """The numbers of one `key_by`: of one field, or of several, whose numbers are numbered again in pairs."""
 
@@ -107,23 +130,24 @@ class KeyIndex:
 
     def number(self, columns: Sequence[pa.Array]) -> np.ndarray:
         """The key's number for each row, -1 where a field is NaN. Valid until the next call."""
-        bad = np.zeros(len(columns[0]), bool)
+        numbers = self.number_values(key_values(columns))
+        bad = [_is_nan(column) for column in columns if types.is_float(column.type)]
+        if bad and np.logical_or.reduce(bad).any():
+            numbers = np.where(np.logical_or.reduce(bad), np.int32(-1), numbers)
+        return numbers
+
+    def number_values(self, values: Sequence[KeyValues]) -> np.ndarray:
+        """The same for values in the form that all keys of a type have here."""
         codes = []
-        for part, column in zip(self.parts, columns, strict=True):
-            arrays = arrays_of(column)
+        for part, held in zip(self.parts, values, strict=True):
             if isinstance(part, TextIndex):
-                codes.append(part.number(*arrays))
-                continue
-            values = arrays[0]
-            if values.dtype.kind == "f":
-                bad |= np.isnan(values)
-                values = (values.astype(np.float64) + 0.0).view(np.int64)  # -0.0 is the same key as 0.0
-            codes.append(part.number(values.astype(np.int64, copy=False)))
+                codes.append(part.number(*held))
+            else:
+                assert isinstance(held, np.ndarray)
+                codes.append(part.number(held))
         numbers = codes[0]
         for pair, code in zip(self.pairs, codes[1:], strict=True):
             numbers = pair.number((numbers.astype(np.int64) << 32) | code)
-        if bad.any():
-            numbers = np.where(bad, np.int32(-1), numbers)
         return numbers
 
     # The other way: from numbers to keys
@@ -158,6 +182,24 @@ class KeyIndex:
             numbers, self.codes[at, new] = pair >> 32, pair & 0xFFFFFFFF
         self.codes[0, new] = numbers
         self.decoded = self.count
+
+    def values(self) -> list[KeyValues]:
+        """The fields of all keys by number, in the form that equal keys share."""
+        if not self.pairs:
+            (part,) = self.parts
+            if isinstance(part, TextIndex):
+                return [(part.offsets[: part.count + 1], part.data)]
+            return [part.keys[: part.count]]
+        self._decode()
+        found: list[KeyValues] = []
+        for at, part in enumerate(self.parts):
+            places = self.codes[at, : self.count]
+            if isinstance(part, TextIndex):
+                offsets, data = arrays_of(self.texts(at).take(pa.array(places)))
+                found.append((offsets, data))
+            else:
+                found.append(part.keys[places])
+        return found
 
     def texts(self, part: int) -> pa.Array:
         """The values of a field of texts, at the places that `arrays` gives. Nothing is copied."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,6 +35,8 @@ class Memory:
     states: dict[n.Stateful, States] = field(default_factory=dict)
     arrivals: dict[n.Stateful, Arrivals] = field(default_factory=dict)
     cells: dict[n.Stateful, HeldCells] = field(default_factory=dict)
+    before_keys: Callable[[n.KeyBy, Sequence[pa.Array]], None] | None = None
+    """What is called before keys are numbered, so that what is known of them can be fetched first."""
 
     def index(self, node: n.KeyBy) -> KeyIndex:
         if node not in self.keys:
@@ -95,8 +98,11 @@ class RunningLoop:
         channels: list[ChannelSink],
         *,
         compile: bool,
+        is_prompt: bool = False,
     ) -> None:
+        """With `is_prompt` results are handed out with every ensemble, however few there are."""
         self.code, self.memory, self.signals, self.channels = code, memory, signals, channels
+        self.is_prompt = is_prompt
         assert code.segment is not None
         self.is_compiled = compile and not code.segment.is_interpreted
         self.kernel = self._kernel()
@@ -215,6 +221,8 @@ class RunningLoop:
             else:
                 assert given.level is not None
                 columns.append(column.take(pa.array(ensemble.parent_rows(given.level, keys.level))))
+        if self.memory.before_keys is not None:
+            self.memory.before_keys(keys.node, columns)
         numbers = self.memory.index(keys.node).number(columns)
         if start == 0:
             return numbers
@@ -311,7 +319,7 @@ class RunningLoop:
             if id(result.sink) in self.counted:
                 output.rows += made
             wrote += made + result.used
-            if result.can_wait and not is_short and not ensemble.is_last:
+            if result.can_wait and not (is_short or ensemble.is_last or self.is_prompt):
                 result.used = used[at]
             else:
                 output.batches.append((result.sink.node, result.batch(inputs, used[at], row, after)))

@@ -39,9 +39,11 @@ class Run:
         control: Sequence[At] = (),
         *,
         batches_in: Iterator[Batch] | None = None,
+        is_open: bool = False,
         **options: Any,
     ) -> None:
-        self.options, self.batches_in = Options.of(options), batches_in
+        """With `is_open` the batches need not end the stream: what the run remembers then is in `kept`."""
+        self.options, self.batches_in, self.is_open = Options.of(options), batches_in, is_open
         self.tree = Tree(leaves)
         self.control = check_signals(self.tree, control)
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
@@ -52,6 +54,7 @@ class Run:
         self.nodes: list[RunningNode] = []
         self.channels: dict[Segment, Channel] = {}
         self.choosers: dict[Segment, Chooser] = {}
+        self.memory = Memory()
         self.has_begun, self.seconds = False, 0.0
 
     def _bounds(self) -> dict[Segment, Bounds]:
@@ -155,11 +158,17 @@ class Run:
         self.has_begun = True
         o = self.options
         given = self.batches_in or self._batches()
-        feeder = Feeder(given, self.planned.signals)
-        memory = Memory()
+        feeder = Feeder(given, self.planned.signals, is_open=self.is_open)
         for segment in self.planned.segments:
             sinks = [self._channel(sink) for sink in self.planned.codes[segment].sinks if sink.is_cut]
-            loop = RunningLoop(self.planned.codes[segment], memory, self.planned.signals, sinks, compile=o.compile)
+            loop = RunningLoop(
+                self.planned.codes[segment],
+                self.memory,
+                self.planned.signals,
+                sinks,
+                compile=o.compile,
+                is_prompt=self.is_open,
+            )
             source = self._input(feeder, segment)
             width = o.width or (o.channel_width if segment.feeder is not None else o.source_items)
             self.nodes.append(RunningNode(segment, loop, source, width, o.clock, self.firings if o.trace else None))

@@ -58,10 +58,10 @@ class Scheduler:
             yield node, self.fire(node)
 
     def next(self) -> RunningNode | None:
-        """The node to fire next; None when all have finished."""
+        """The node to fire next; None when all have finished, or the stream pauses and nothing is left to do."""
         self.feeder.advance()
         node = self.choose()
-        if node is None:
+        if node is None and not self.feeder.is_paused:
             stuck = [node.name for node in self.nodes if not node.is_finished]
             if stuck:
                 raise InternalError(f"no node can fire, and {', '.join(stuck)} has not finished")

@@ -45,11 +45,14 @@ class Result:
     signals: tuple[Delivery, ...]
 
 
-def run(leaves: Sequence[n.GraphNode], control: Sequence[At] = ()) -> Result:
-    """The results of the leaves, as one thread produces them by reading the source from first to last."""
+def run(leaves: Sequence[n.GraphNode], control: Sequence[At] = (), *, is_open: bool = False) -> Result:
+    """The results of the leaves, as one thread produces them by reading the source from first to last.
+
+    With `is_open` more may come: what only the end of a stream gives is left out.
+    """
     tree = Tree(tuple(leaves))
     interpreter = Interpreter(tree, resolved(check_signals(tree, control), tree.source))
-    interpreter.run()
+    interpreter.run(is_open=is_open)
     tables = [_table(leaf, interpreter.collected[leaf]) for leaf in leaves]
     return Result(tuple(tables), tuple(interpreter.deliveries))
 
@@ -73,7 +76,7 @@ class Interpreter:
         self.needed = needs(tree)
         self.index = 0
 
-    def run(self, at_most: int | None = None) -> None:
+    def run(self, at_most: int | None = None, *, is_open: bool = False) -> None:
         source = self.tree.source
         # Every node adds a few frames to the stack when it hands something on.
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 10 * len(self.tree.nodes)))
@@ -85,6 +88,8 @@ class Interpreter:
             self.item(source, row, ())
             self.index += 1
         self._signals_here()
+        if is_open:
+            return
         if self.control:
             raise never_reached(self.control[0], self.index)
         self.close(source, None, ())

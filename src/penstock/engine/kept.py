@@ -1,0 +1,214 @@
+"""What an open run remembers when its stream pauses, as arrays: so that it can go on later, in another process.
+
+What belongs to keys can be had key by key: a `KeyGroup` for each `key_by`, in which every key has one record with all
+that the nodes behind it know of it. All else is the `frame`: the variables of the loops, the records of states without
+a key, the record that a new key begins with, the parents of open regions that lie in channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.channel import Channel
+from penstock.engine.keys import KeyValues
+from penstock.engine.loop import Memory, RunningLoop
+from penstock.engine.run import Run
+from penstock.engine.state import Arrivals, HeldCells, States
+from penstock.errors import InternalError
+from penstock.graph import nodes as n
+from penstock.plan.spec import Code
+
+Frame = dict[str, np.ndarray]
+
+
+def frame_of(run: Run) -> Frame:
+    """All that a paused run remembers but for its keys."""
+    found: Frame = {}
+    for at, running in enumerate(run.nodes):
+        found |= {f"loop{at}.{name}": array for name, array in _of_loop(running.loop)}
+    for at, channel in enumerate(run.channels.values()):
+        found |= {f"channel{at}.{name}": array for name, array in _of_channel(channel)}
+    for node, states in run.memory.states.items():
+        number = run.tree.number[node]
+        found[f"state{number}.fresh"] = states.fresh
+        if node.given.key is None:
+            found[f"state{number}.record"] = states.records[:1]
+    for node, arrivals in run.memory.arrivals.items():
+        if node.given.key is None:
+            found[f"seen{run.tree.number[node]}"] = arrivals.seen[:1]
+    return found
+
+
+def resume(run: Run, frame: Frame) -> None:
+    """Let a run whose parts are made, and that has not begun, go on from what another remembered."""
+    left = dict(frame)
+    for at, running in enumerate(run.nodes):
+        _into_loop(running.loop, _taken(left, f"loop{at}."))
+    for at, channel in enumerate(run.channels.values()):
+        _into_channel(channel, _taken(left, f"channel{at}."))
+    for code in run.planned.codes.values():
+        for node in code.states.values():
+            held = _taken(left, f"state{run.tree.number[node]}.")
+            if held:
+                states = run.memory.of(node)
+                states.fresh = held["fresh"]
+                states.records = held.get("record", held["fresh"]).copy()
+        for node in code.arrivals.values():
+            seen = left.pop(f"seen{run.tree.number[node]}", None)
+            if seen is not None:
+                run.memory.arrivals_at(node).seen[:1] = seen
+    if left:
+        raise InternalError(f"resume: nothing takes {sorted(left)}, which another run remembered")
+
+
+def _taken(left: Frame, prefix: str) -> Frame:
+    found = {name: array for name, array in left.items() if name.startswith(prefix)}
+    for name in found:
+        del left[name]
+    return {name.removeprefix(prefix): array for name, array in found.items()}
+
+
+# Loops
+
+
+def _of_loop(loop: RunningLoop) -> Iterator[tuple[str, np.ndarray]]:
+    yield "first", np.array([loop.is_first])
+    yield "integers", loop.integers
+    yield "floats", loop.floats
+    for name, pair in loop.records.items():
+        for at, record in enumerate(pair):
+            yield f"record.{name}.{at}", record
+    for name, heap in loop.heaps.held.items():
+        yield f"heap.{name}.counts", np.array([heap.count, heap.used])
+        yield f"heap.{name}.offsets", heap.offsets[: heap.count + 1]
+        yield f"heap.{name}.elements", heap.elements[: max(heap.used, int(heap.offsets[heap.count]))]
+
+
+def _into_loop(loop: RunningLoop, held: Frame) -> None:
+    loop.is_first = bool(held["first"][0])
+    loop.integers[:], loop.floats[:] = held["integers"], held["floats"]
+    for name, pair in loop.records.items():
+        for at, record in enumerate(pair):
+            record[:] = held[f"record.{name}.{at}"]
+    for name, heap in loop.heaps.held.items():
+        heap.hold(held[f"heap.{name}.offsets"], held[f"heap.{name}.elements"])
+        heap.count, heap.used = (int(value) for value in held[f"heap.{name}.counts"])
+
+
+# Channels: everything in them has been consumed, but for the parents of regions that are still open.
+
+_COUNTERS = ("current", "since", "sent", "consumed", "sent_marks", "consumed_marks")
+
+
+def _of_channel(channel: Channel) -> Iterator[tuple[str, np.ndarray]]:
+    if len(channel.data) or len(channel.control):
+        raise InternalError("a run paused with items or marks in a channel")
+    yield "counters", np.array([getattr(channel, name) for name in _COUNTERS])
+    yield "regions", np.array([channel.regions, channel.opened, channel.is_open], np.int64)
+    for depth, rows in enumerate(channel.parents):
+        batch = pa.RecordBatch.from_arrays(
+            [store.column(rows.stop).slice(rows.start) for store in rows.stores.values()], names=list(rows.stores)
+        )
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield f"parents{depth}", np.frombuffer(sink.getvalue(), np.uint8)
+
+
+def _into_channel(channel: Channel, held: Frame) -> None:
+    for name, value in zip(_COUNTERS, held["counters"].tolist(), strict=True):
+        setattr(channel, name, value)
+    channel.regions, channel.opened, channel.is_open = held["regions"].tolist()
+    for depth, rows in enumerate(channel.parents):
+        table = pa.ipc.open_stream(pa.py_buffer(held[f"parents{depth}"])).read_all().combine_chunks()
+        for name, store in rows.stores.items():
+            if table.num_rows:
+                store.put(0, table.column(name).chunk(0))
+        rows.start, rows.stop = 0, table.num_rows
+    channel.version += 1
+
+
+# By key
+
+
+def key_groups(run: Run) -> list[KeyGroup]:
+    """What the run knows of keys, for each `key_by` that some node has a state for."""
+    nodes: dict[n.KeyBy, None] = {}
+    for code in run.planned.codes.values():
+        for node in _stateful(code):
+            if node.given.key is not None:
+                nodes[node.given.key] = None
+    return [KeyGroup(run, key) for key in nodes]
+
+
+def _stateful(code: Code) -> list[n.Stateful]:
+    return [*code.states.values(), *code.arrivals.values(), *(cells.node for cells in code.cells.values())]
+
+
+class KeyGroup:
+    """All that is known of the keys of one `key_by`: of each key a record, by the number of the key."""
+
+    def __init__(self, run: Run, key: n.KeyBy) -> None:
+        self.key, self.memory, self.number = key, run.memory, run.tree.number[key]
+        self.index = self.memory.index(key)
+        self.parts: dict[str, States | Arrivals | HeldCells] = {}
+        self.states: dict[str, type] = {}
+        """The class of each part that is the record of a state."""
+        for code in run.planned.codes.values():
+            self._add(code, self.memory, run)
+
+    def _add(self, code: Code, memory: Memory, run: Run) -> None:
+        for node in code.states.values():
+            if node.given.key is self.key:
+                assert node.state is not None
+                self.parts[f"state{run.tree.number[node]}"] = memory.of(node)
+                self.states[f"state{run.tree.number[node]}"] = node.state
+        for node in code.arrivals.values():
+            if node.given.key is self.key:
+                self.parts[f"seen{run.tree.number[node]}"] = memory.arrivals_at(node)
+        for cells in code.cells.values():
+            if cells.node.given.key is self.key:
+                self.parts[f"cells{run.tree.number[cells.node]}"] = memory.cells_of(cells)
+
+    @cached_property
+    def dtype(self) -> np.dtype:
+        """The record of one key."""
+        fields: list[tuple[str, np.dtype, tuple[int, ...]]] = []
+        for name, part in self.parts.items():
+            for at, (array, width) in enumerate(_arrays(part)):
+                fields.append((f"{name}.{at}" if at else name, array.dtype, () if width is None else (width,)))
+        return np.dtype(fields)
+
+    def take(self, slots: np.ndarray) -> np.ndarray:
+        """The records of some keys, in this order."""
+        found = np.zeros(len(slots), self.dtype)
+        names = iter(self.dtype.names or ())
+        for part in self.parts.values():
+            part.reserve(self.index.count)
+            for array, width in _arrays(part):
+                shaped = array if width is None else array.reshape(-1, width)
+                found[next(names)] = shaped[slots]
+        return found
+
+    def put(self, values: Sequence[KeyValues], records: np.ndarray) -> None:
+        """Know these keys, of which none was known before, with these records."""
+        slots = self.index.number_values(values)
+        names = iter(self.dtype.names or ())
+        for part in self.parts.values():
+            part.reserve(self.index.count)
+            for array, width in _arrays(part):
+                shaped = array if width is None else array.reshape(-1, width)
+                shaped[slots] = records[next(names)]
+
+
+def _arrays(part: States | Arrivals | HeldCells) -> list[tuple[np.ndarray, int | None]]:
+    """The arrays of a part that are kept, each with how many values a key has in it."""
+    if isinstance(part, States):
+        return [(part.records, None)]
+    if isinstance(part, Arrivals):
+        return [(part.seen, None)]
+    return [(array, part.width) for array in (part.records, *part.folds)]
