@@ -1,6 +1,7 @@
 """Penstock: irregular, stateful streams with precise control, at the speed of compiled columns."""
 
 from penstock.errors import (
+    CheckpointError,
     ControlError,
     DataError,
     FunctionError,
@@ -25,6 +26,7 @@ from penstock.graph.types import array
 __version__ = "0.1.0"
 
 __all__ = [
+    "CheckpointError",
     "ControlError",
     "DataError",
     "Fold",

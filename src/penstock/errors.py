@@ -45,6 +45,10 @@ class OutputError(PenstockError, OSError):
     """A result cannot be written: the target is there already, is no folder or not writable, or the disk is full."""
 
 
+class CheckpointError(PenstockError, RuntimeError):
+    """The checkpoint of a stream cannot be used: another graph made it, another query uses it, or it is damaged."""
+
+
 class JobError(PenstockError, RuntimeError):
     """Spark could not run a job, for a reason that is not ours: a lost cluster, no memory, a result too large."""
 

@@ -97,6 +97,30 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
 
 
 @commands.command()
+@click.argument("checkpoint")
+@click.argument("signal")
+@click.argument("values", nargs=-1, metavar="[FIELD=VALUE]...")
+@click.option(
+    *("--timeout", "timeout_s"),
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long to wait for the answer.",
+)
+def send(checkpoint: str, signal: str, values: tuple[str, ...], timeout_s: float) -> None:
+    """Send a signal to a running stream.
+
+    CHECKPOINT is the folder that the stream was started with, SIGNAL the name of a class that it handles, such as
+    Threshold level=0.05; an array is written as 1,2,3. Prints the place that the signal was given in the stream. Where
+    none answers in time, the exit code is 3, and the signal waits until the stream runs.
+    """
+    from penstock.cli.send import send
+
+    send(checkpoint, signal, values, timeout_s)
+
+
+@commands.command()
 @click.argument("name", type=click.Choice(BENCH_NAMES))
 @click.option(
     "--scale",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,7 +18,7 @@ from penstock.errors import GraphError, quoted
 from penstock.graph.types import ArrayType
 from penstock.graph.values import Vector, accept, declared_scalar
 
-_RESERVED = ("layout", "as_row", "as_tuple", "begin", "run", "end")
+_RESERVED = ("layout", "as_row", "as_tuple", "begin", "run", "end", "upgrade")
 _DTYPES = {int: "i8", float: "f8", bool: "?"}
 
 
@@ -131,6 +131,11 @@ class Record:
         super().__init_subclass__(**options)
         frame = sys._getframe(1)
         cls.layout = layout_of(cls, {**frame.f_globals, **frame.f_locals})
+        if inspect.isfunction(getattr(cls, "upgrade", None)):
+            raise GraphError(
+                f"{cls.__name__}.upgrade: must be a classmethod of an older record; got a plain function; write "
+                f"@classmethod above it, and `cls` before `old`"
+            )
 
     def __init__(self, *values: Any, **named: Any) -> None:
         names = list(self.layout.initial)
@@ -190,7 +195,22 @@ class State(Record):
     >>> items = ps.from_items([{"k": "a"}, {"k": "b"}, {"k": "a"}])
     >>> items.key_by("k").map(nth=number, state=Count).collect().to_pylist()
     [{'k': 'a', 'nth': 1}, {'k': 'b', 'nth': 1}, {'k': 'a', 'nth': 2}]
+
+    A stream keeps its states in its checkpoint, and goes on only where their fields are the same. When they must
+    change, a classmethod `upgrade` says how the records that were kept are read: it takes an object with the old
+    fields, and returns values for new ones. A field that it leaves out has its first value, also where the old record
+    had a field of that name. It is called once for each key that comes into use, with whichever older version that
+    key's record has, so keep it for as long as the checkpoint.
+
+    >>> class Mean(ps.State):
+    ...     n: int
+    ...     total: float
+    ...     @classmethod
+    ...     def upgrade(cls, old):  # was: n: int; mean: float
+    ...         return {"n": old.n, "total": old.n * old.mean}
     """
+
+    upgrade: ClassVar[Callable[[Any], Mapping[str, Any]] | None] = None
 
 
 class Signal(Record):

@@ -14,6 +14,7 @@ from penstock.graph.tree import At
 
 if TYPE_CHECKING:
     from penstock.report.graph import GraphPicture
+    from penstock.spark.stream.handle import StreamHandle
     from penstock.spark.write import Written
 
 
@@ -101,6 +102,23 @@ class Running:
     def write_json(self, path: Any, spark: Any = None, **options: Any) -> Written:
         """The same as files of JSON, one object a line."""
         return _write(self, "json", path, spark, options)
+
+    def start(
+        self, sink: Any, *, checkpoint: Any, trigger: Any = None, spark: Any = None, **options: Any
+    ) -> StreamHandle:
+        """Run the graph as a stream over a folder that grows, until it is stopped; see `docs/streams.md`.
+
+        `sink` is a folder, for files of `format=` "parquet", "csv" or "json"; a function of a table and the number of
+        its micro-batch; or `ps.spark_sink(...)`. `checkpoint` is a folder for what must survive a crash: started again
+        with the same, the stream goes on where it was. `trigger` is None, for as fast as it can, a number of seconds
+        between micro-batches, or "available": whatever is there, and then stop.
+
+        Other options: `files_per_batch`, how many new files a micro-batch takes at most; `buckets`, over how many tasks
+        keys are spread, which the checkpoint fixes; `ordered`; `compile`.
+        """
+        from penstock.spark.stream.handle import start
+
+        return start(self.node, sink, checkpoint, trigger, spark, **options)
 
     def batches(self, *, control: Sequence[At] = (), **options: Any) -> Iterator[pa.RecordBatch]:
         """Run the graph and hand out the result batch by batch, so that it need never be in memory as a whole.

@@ -47,6 +47,15 @@ class Split(ABC):
         """
 
 
+class NoItems(Split):
+    """A split with nothing in it, for a source that has none: some nodes have something to say even then."""
+
+    label, bytes, rows = "no items", 0, 0
+
+    def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+
 AnySplit = TypeVar("AnySplit", bound=Split)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from penstock.graph import nodes as n
 from penstock.graph.files.pushdown import bounds_of
 from penstock.graph.needs import needs
 from penstock.graph.placing import fields_of
-from penstock.graph.split import Bound, Split
+from penstock.graph.split import Bound, NoItems, Split
 from penstock.graph.tree import At, Tree, check_signals
 from penstock.plan.align import alignable, beginnings, begins_with
 from penstock.plan.cut import Cut, cut, moved_to, without_items
@@ -281,15 +281,6 @@ def _refuse_unordered(source: n.Source, made: Cut, control: Sequence[At], is_ord
             f"{source.label}: a DataFrame must have an order, because {reasons[0]}; it has none; name the columns of "
             f"it: from_spark(df, order_by=...)"
         )
-
-
-class NoItems(Split):
-    """A split with nothing in it, for a source that has none: some nodes have something to say even then."""
-
-    label, bytes, rows = "no items", 0, 0
-
-    def read(self, columns: Any, at_most: int) -> Iterator[pa.RecordBatch]:
-        return iter(())
 
 
 def _whole(name: str, value: Any) -> int | None:

@@ -81,6 +81,22 @@ def blocks(rows: pa.RecordBatch) -> Iterator[Block]:
         yield Block(stages[at], senders[at], sequences[at], lasts[at], heads[at], payloads[at].as_buffer())
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Origin:
+    """Where the items of a sender of a running stream come from. Within a micro-batch, senders go in this order.
+
+    Signals from outside (`is_data` false) come before all items. `label` is the file, or what else it is.
+    """
+
+    is_data: bool
+    label: str
+
+
+def origin_of(last: Block) -> Origin:
+    """The origin of a sender, which its last block tells."""
+    return pickle.loads(last.head)[3]  # type: ignore[no-any-return]
+
+
 # Into blocks
 
 
@@ -90,9 +106,18 @@ class BlockWriter:
     Invariant: of each target, `filled` items lie in its row of `flat`, and in its list of `rest`.
     """
 
-    def __init__(self, exchange: Exchange, stage: int, targets: Sequence[int], sender: int, splits: int) -> None:
+    def __init__(
+        self,
+        exchange: Exchange,
+        stage: int,
+        targets: Sequence[int],
+        sender: int,
+        splits: int,
+        origin: Origin | None = None,
+    ) -> None:
         self.exchange, self.stage, self.targets, self.sender, self.splits = exchange, stage, targets, sender, splits
-        self.place = sender << SPLIT_BITS
+        self.origin = origin
+        self.place = sender << SPLIT_BITS if origin is None else 0
         self.schema = schema_of(exchange)
         self.room = 0
         self.filled = np.zeros(len(targets), np.int64)
@@ -179,7 +204,8 @@ class BlockWriter:
         parts: list[Any] = [part for part, _ in packed]
         if self.rest[bucket]:
             parts.append(pa.concat_batches(self.rest[bucket]).serialize())
-        head = pickle.dumps((count, [(part.dtype.str, base) for part, base in packed], self.marks[bucket]))
+        held = (count, [(part.dtype.str, base) for part, base in packed], self.marks[bucket])
+        head = pickle.dumps((*held, self.origin) if is_last and self.origin is not None else held)
         payload = pa.py_buffer(b"".join(memoryview(part).cast("B") for part in parts)) if count else b""
         made = row(self.targets[bucket], self.stage, self.sender, self.sequences[bucket], is_last, head, payload)
         self.bytes += made.column(6).nbytes
@@ -245,7 +271,7 @@ def schema_of(exchange: Exchange) -> pa.Schema:
 
 def arrival(block: Block, schema: pa.Schema, signals: Sequence[type[Signal]]) -> Arrival:
     """What lies in a block: items, and signals at their places among them."""
-    count, packed, marks = pickle.loads(block.head)
+    count, packed, marks, *_ = pickle.loads(block.head)
     columns = _columns(block.payload, count, packed, schema)
     places = columns.pop(n.PLACE).to_numpy() if n.PLACE in columns else None
     rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from penstock.errors import InternalError, JobError, OutputError, PenstockError
 from penstock.spark.block import SPLIT_BITS
@@ -75,6 +75,11 @@ def failed(stage: int, sender: int, error: PenstockError, origins: Origins, *, i
 def failed_in(split: int, error: PenstockError) -> Failed:
     """An error of a first pass over the items of a split."""
     return Failed(0, split, type(error)(str(error)), split, error.item, error.item)
+
+
+def named(failed: Failed, label: str) -> Failed:
+    """The same in the words of the user, where the task itself knows what it read."""
+    return replace(failed, error=told(failed, label, failed.offset, is_index=False))
 
 
 def first(found: Iterable[Failed]) -> Failed:

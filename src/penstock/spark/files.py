@@ -5,11 +5,33 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import uuid
 
+import pyarrow as pa
 import pyarrow.fs as pf
+
+from penstock.errors import GraphError
+from penstock.graph.files.paths import ADDRESS, first_line
 
 _RENAME_EXCHANGE = 2
 _HERE = -100  # AT_FDCWD: paths count from the working folder
+
+
+def resolved(where: str, given: str) -> tuple[pf.FileSystem, str]:
+    """The filesystem of a path or an address of a folder to write to, and the path there. Errors begin with `where`."""
+    try:
+        if ADDRESS.match(given):
+            filesystem, path = pf.FileSystem.from_uri(given)
+        else:
+            filesystem, path = pf.LocalFileSystem(), os.path.abspath(os.path.expanduser(given))
+    except (OSError, pa.ArrowException) as error:
+        raise GraphError(f"{where} must be a path or an address; {first_line(error)}") from None
+    if isinstance(filesystem, pf.LocalFileSystem):
+        path = os.path.realpath(path)  # a link stays, and what it leads to is written
+    path = path.rstrip("/")
+    if "/" not in path:
+        raise GraphError(f"{where} must be a folder that can be made; it is the root of a filesystem")
+    return filesystem, path
 
 
 class Files:
@@ -63,6 +85,25 @@ class Files:
 
     def remove_file(self, path: str) -> None:
         self.filesystem.delete_file(path)
+
+    def read_text(self, path: str) -> str:
+        with self.filesystem.open_input_stream(path, compression=None) as stream:
+            return bytes(stream.read()).decode()
+
+    def write_text_atomically(self, path: str, text: str) -> None:
+        """A file with this text, in place of one that may be there: a reader finds the old one or the new one, whole.
+
+        It survives the end of this process at any moment. Where nothing moves over a file (HDFS), a reader may find
+        none for a moment while an old one is replaced. What a process that was killed leaves has a name that begins
+        with a dot.
+        """
+        folder, _, name = path.rpartition("/")
+        begun = f"{folder}/.{name}-{uuid.uuid4().hex[:8]}"
+        with self.filesystem.open_output_stream(begun, compression=None) as stream:
+            stream.write(text.encode())
+        if isinstance(self.filesystem, pf.HadoopFileSystem) and self.kind(path) == pf.FileType.File:
+            self.remove_file(path)
+        self.move(begun, path)
 
     def write_mark(self, path: str) -> None:
         """An empty file."""

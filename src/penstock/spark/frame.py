@@ -129,14 +129,15 @@ def data_of(schema: pa.Schema, where: str) -> Callable[[Iterator[Any]], Iterator
 
         for each in rows:
             if isinstance(each, Data):
-                yield _cast(each.rows, schema, where)
+                yield cast(each.rows, schema, where)
             else:
                 raise_failed(each)
 
     return convert
 
 
-def _cast(rows: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
+def cast(rows: pa.RecordBatch, schema: pa.Schema, where: str) -> pa.RecordBatch:
+    """The columns of a result in the types that Spark has for them."""
     columns = []
     for field in schema:
         try:

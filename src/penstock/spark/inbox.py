@@ -58,6 +58,15 @@ class Inbox:
             self._keep(block)
         return sorted({sender for sender, _ in self.waiting})
 
+    def lasts(self) -> dict[int, Block]:
+        """The last block of every sender, once everything has arrived. They stay."""
+        senders = self.senders()
+        waiting = [held if isinstance(held, Block) else held[0] for held in self.waiting.values()]
+        found = {block.sender: block for block in waiting if block.is_last}
+        if len(found) < len(senders):
+            raise InternalError(f"not all of {len(senders)} senders sent a last block; was part of the shuffle lost?")
+        return found
+
     def _keep(self, block: Block) -> None:
         size = _size(block)
         self.received += size
@@ -98,12 +107,13 @@ def in_order(
     for sender in senders:
         if origins is not None:
             origins.begin(sender, count)
-        for made in _of(inbox, sender, schema, signals):
+        for made in blocks_of(inbox, sender, schema, signals):
             count += made.rows.num_rows
             yield made
 
 
-def _of(inbox: Inbox, sender: int, schema: pa.Schema, signals: Sequence[type[Signal]]) -> Iterator[Arrival]:
+def blocks_of(inbox: Inbox, sender: int, schema: pa.Schema, signals: Sequence[type[Signal]]) -> Iterator[Arrival]:
+    """What one sender sent, block by block."""
     sequence, is_last = 0, False
     while not is_last:
         block = inbox.take(sender, sequence)
@@ -125,7 +135,7 @@ def merged(
     The places of each sender go up, and items of one place come from one sender, so their order is known. Of every
     sender one block is at hand: whatever lies before the least of their ends can be put in order and handed on.
     """
-    streams = {sender: _of(inbox, sender, schema, signals) for sender in senders}
+    streams = {sender: blocks_of(inbox, sender, schema, signals) for sender in senders}
     heads: dict[int, Arrival] = {}
     for sender in list(streams):
         _advance(streams, heads, sender)

@@ -32,13 +32,12 @@ import pyarrow as pa
 import pyarrow.fs as pf
 
 from penstock.errors import GraphError, InternalError, OutputError, quoted
-from penstock.spark.files import Files
+from penstock.spark.files import Files, resolved
 from penstock.spark.format import Format
 from penstock.spark.part import Part, PartWriter, Staging
 
 MODES = ("error", "overwrite", "append")
 SUCCESS = "_SUCCESS"
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _NUMBER = re.compile(r"part-(\d+)")
 
 
@@ -55,28 +54,13 @@ class Output:
             raise GraphError(f"{form.operator}: mode must be one of {quoted(MODES)}; got {mode!r}")
         self.given, self.format, self.mode = os.fspath(path), form, mode
         self.where = f"{form.operator}: {self.given!r}"
-        filesystem, self.target = self._resolved()
+        filesystem, self.target = resolved(self.where, self.given)
         self.files = Files(filesystem) if files is None else files
         parent, _, name = self.target.rpartition("/")
         self.hidden = f"{parent}/.{name}-{uuid.uuid4().hex[:16]}"
         self.tasks, self.ready, self.old = (f"{self.hidden}/{name}" for name in ("tasks", "ready", "old"))
         self.staging = Staging(filesystem, self.tasks, self.given, form)
         self.made: list[str] = []  # folders above the target that were not there, outermost first
-
-    def _resolved(self) -> tuple[pf.FileSystem, str]:
-        try:
-            if _ADDRESS.match(self.given):
-                filesystem, path = pf.FileSystem.from_uri(self.given)
-            else:
-                filesystem, path = pf.LocalFileSystem(), os.path.abspath(os.path.expanduser(self.given))
-        except (OSError, pa.ArrowException) as error:
-            raise GraphError(f"{self.where} must be a path or an address; {str(error).splitlines()[0]}") from None
-        if isinstance(filesystem, pf.LocalFileSystem):
-            path = os.path.realpath(path)  # a link stays, and what it leads to is written
-        path = path.rstrip("/")
-        if "/" not in path:
-            raise GraphError(f"{self.where} must be a folder that can be made; it is the root of a filesystem")
-        return filesystem, path
 
     def __enter__(self) -> Self:
         self.begin()

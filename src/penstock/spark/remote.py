@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from penstock.graph.placing import ITEMS
 from penstock.spark.align import first_beginning
+from penstock.spark.block import blocks
 from penstock.spark.frame import FrameSplit
 from penstock.spark.monitor import Report, reporting
+from penstock.spark.stream.arrived import run_pieces
 from penstock.spark.survey import Sought, seen_in
 from penstock.spark.task import Program, answered, run_nothing, run_received, run_split, run_whole
 
@@ -33,14 +35,14 @@ def packed(thing: Any) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def _program(held: bytes) -> Program:
+def unpacked_program(held: bytes) -> Program:
     """The program of a job, unpacked once in each worker."""
     return pickle.loads(held)  # type: ignore[no-any-return]
 
 
 def over_split(held: bytes, report: Report | None) -> SplitTask:
     def run(number: int, split: bytes) -> Iterator[pa.RecordBatch]:
-        return reporting(run_split(_program(held), number, pickle.loads(split)), report)
+        return reporting(run_split(unpacked_program(held), number, pickle.loads(split)), report)
 
     return run
 
@@ -72,7 +74,7 @@ def survey_frame(sought: Sought) -> Task:
 
 def over_partition(held: bytes, report: Report | None) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return reporting(run_split(_program(held), _partition(), FrameSplit(batches)), report)
+        return reporting(run_split(unpacked_program(held), _partition(), FrameSplit(batches)), report)
 
     return task
 
@@ -81,7 +83,7 @@ def over_nothing(held: bytes) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                yield from run_nothing(_program(held))
+                yield from run_nothing(unpacked_program(held))
 
     return task
 
@@ -93,6 +95,23 @@ def _partition() -> int:
     context = TaskContext.get()
     assert context is not None
     return int(context.partitionId())
+
+
+def batch_number() -> int:
+    """The number of the micro-batch that this task belongs to."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return int(context.getLocalProperty("streaming.sql.batchId") or 0)
+
+
+def over_arrived(held: bytes, reader: bytes) -> Task:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        arrived = (block for rows in batches for block in blocks(rows))
+        return run_pieces(unpacked_program(held), pickle.loads(reader), arrived, batch_number(), _partition())
+
+    return task
 
 
 def as_it_is(rows: Iterator[Any]) -> Iterator[Any]:
@@ -127,13 +146,15 @@ def over_all(held: bytes, splits: Sequence[bytes], report: Report | None) -> Tas
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             if batch.num_rows:
-                yield from reporting(run_whole(_program(held), [pickle.loads(split) for split in splits]), report)
+                yield from reporting(
+                    run_whole(unpacked_program(held), [pickle.loads(split) for split in splits]), report
+                )
 
     return task
 
 
 def over_blocks(held: bytes, report: Report | None) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
-        return reporting(run_received(_program(held), batches), report)
+        return reporting(run_received(unpacked_program(held), batches), report)
 
     return task

@@ -64,6 +64,16 @@ def block_session(spark: SparkSession) -> SparkSession:
     return beside
 
 
+def stream_session(spark: SparkSession, partitions: int, is_local: bool) -> SparkSession:
+    """A session beside `spark` for one running stream, whose checkpoint is on a local filesystem or not."""
+    beside = spark.newSession()
+    settings = s.BLOCKS | s.STREAMS | (s.LOCAL_CHECKPOINT if is_local else {})
+    for key, value in (settings | {"spark.sql.shuffle.partitions": str(partitions)}).items():
+        beside.conf.set(key, value)
+    beside.conf.set("spark.sql.session.timeZone", str(spark.conf.get("spark.sql.session.timeZone")))
+    return beside
+
+
 # By the identity of the user's session: that session and ours beside it.
 _block_sessions: dict[str, tuple[SparkSession, SparkSession]] = {}
 

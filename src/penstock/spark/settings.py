@@ -47,6 +47,20 @@ BLOCKS = {
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
 }
 
+# Of a session for a running stream.
+STREAMS = {
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",  # a batch writes what it changed
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+
+# Spark's usual way to write small files forks a process for each, on a filesystem like this: some 40 ms, several times
+# in a micro-batch. This one renames as well.
+LOCAL_CHECKPOINT = {
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    )
+}
+
 # Settings of the user's that our jobs share.
 INHERITED = ("spark.sql.adaptive.enabled", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions")
 

@@ -25,8 +25,8 @@ from penstock.graph.needs import needs
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
 from penstock.plan.cut import Output, Stage
-from penstock.spark.block import Block, BlockWriter, blocks, row, schema_of
-from penstock.spark.failure import FAILED, Origins, failed, failed_in
+from penstock.spark.block import Block, BlockWriter, Origin, blocks, row, schema_of
+from penstock.spark.failure import FAILED, Failed, Origins, failed, failed_in, named
 from penstock.spark.inbox import Inbox, in_order, merged
 
 if TYPE_CHECKING:
@@ -49,6 +49,28 @@ class Counted:
     seconds: float
     peak_bytes: int
     statistics: Statistics
+    state: Mapping[str, int] = field(default_factory=dict)
+    """Of a stage of a running stream: how many keys it knows, in how many pages, and how many it has touched."""
+    origin: Origin | None = None
+
+
+class Keeper(Protocol):
+    """Keeps what a stage of a running stream remembers from one run to the next."""
+
+    def received(self, stage: Stage, inbox: Inbox, origins: Origins) -> Iterator[Batch]:
+        """What has arrived, in the stream's order, as batches that do not end it."""
+
+    def noted(self, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
+        """The same, while it is seen what must be remembered."""
+
+    def resume(self, run: Run) -> None:
+        """Let a run, which has not begun, go on from what is remembered."""
+
+    def keep(self, run: Run) -> Mapping[str, int]:
+        """Remember what the run does, which has come to a pause; what that is, in numbers."""
+
+    def label(self, split: int) -> str:
+        """What a split of this run is called in messages."""
 
 
 class ResultWriter(Protocol):
@@ -78,6 +100,8 @@ class Program:
     signals: Mapping[int, tuple[tuple[int, Signal], ...]] = field(default_factory=dict)
     bases: Mapping[int, int] = field(default_factory=dict)
     splits: int = 1
+    origin: Origin | None = None
+    """In a running stream: which piece of the source a task is at."""
 
     def writer(self, stage: Stage, output: Output, sender: int) -> BlockWriter | ResultWriter:
         if output.stage is None:
@@ -85,7 +109,8 @@ class Program:
             return self.results(output.leaf, sender)
         receiver = self.stages[output.stage]
         assert receiver.reads is not None
-        return BlockWriter(receiver.reads, receiver.number, self.targets[receiver.number], sender, self.splits)
+        targets = self.targets[receiver.number]
+        return BlockWriter(receiver.reads, receiver.number, targets, sender, self.splits, self.origin)
 
 
 def run_split(program: Program, number: int, split: Split) -> Iterator[pa.RecordBatch]:
@@ -94,12 +119,17 @@ def run_split(program: Program, number: int, split: Split) -> Iterator[pa.Record
     return _guarded(program, stage, number, lambda: _splits_in(program, [(number, split)]))
 
 
+def run_open(program: Program, splits: Sequence[tuple[int, Split]], keeper: Keeper) -> Iterator[pa.RecordBatch]:
+    """Run the first stage of a running stream on more splits, one after the other."""
+    return _guarded(program, program.stages[0], 0, lambda: _splits_in(program, splits, keeper), keeper)
+
+
 def run_whole(program: Program, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
     """Run the first stage on all splits, one after the other."""
     return _guarded(program, program.stages[0], 0, lambda: _splits_in(program, list(enumerate(splits))))
 
 
-def _splits_in(program: Program, splits: Sequence[tuple[int, Split]]) -> Given:
+def _splits_in(program: Program, splits: Sequence[tuple[int, Split]], keeper: Keeper | None = None) -> Given:
     tree = Tree(program.stages[0].leaves)
     source = tree.source
     used = used_columns(tree)
@@ -122,6 +152,8 @@ def _splits_in(program: Program, splits: Sequence[tuple[int, Split]]) -> Given:
             begin += offset
 
     size = sum(split.bytes for _, split in splits)
+    if keeper is not None:
+        return Given(arriving(source, keeper.noted(arrivals()), base, is_open=True), lambda: size, origins)
     return Given(arriving(source, arrivals(), base), lambda: size, origins)
 
 
@@ -159,18 +191,29 @@ def run_nothing(program: Program) -> Iterator[pa.RecordBatch]:
 
 def run_received(program: Program, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Run the stage whose blocks arrive, on all of them in order. What is no block is handed on as it is."""
-    mail = _Mail(batches)
+    arriving = (pair for rows in batches for pair in zip(rows.column(0).to_pylist(), blocks(rows), strict=True))
+    return run_blocks(program, arriving)
+
+
+def run_blocks(
+    program: Program, arriving: Iterator[tuple[int, Block]], keeper: Keeper | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The same, of blocks with their targets; with a keeper, as the stage of a running stream."""
+    mail = _Mail(arriving)
     stage_number = mail.first_stage()
     if stage_number is not None:
         stage = program.stages[stage_number]
         bucket = program.targets[stage_number].index(mail.target)
-        yield from _guarded(program, stage, bucket, lambda: _received(program, stage, mail))
+        yield from _guarded(program, stage, bucket, lambda: _received(program, stage, mail, keeper), keeper)
     yield from mail.rest()
 
 
-def _received(program: Program, stage: Stage, mail: _Mail) -> Given:
+def _received(program: Program, stage: Stage, mail: _Mail, keeper: Keeper | None) -> Given:
     exchange = stage.reads
     assert exchange is not None
+    if keeper is not None:
+        inbox, origins = Inbox(mail.blocks()), Origins(has_places=exchange.has_places)
+        return Given(keeper.received(stage, inbox, origins), lambda: inbox.received, origins)
     how = merged if exchange.is_merged else in_order
     inbox, senders = Inbox(mail.blocks()), program.senders[stage.number]
     origins = Origins(has_places=exchange.has_places)
@@ -185,14 +228,11 @@ class Aborted(Exception):
 class _Mail:
     """The rows that arrive at a task: blocks for its stage, and others to hand on."""
 
-    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
-        self.arriving = (pair for rows in batches for pair in self._open(rows))
+    def __init__(self, arriving: Iterator[tuple[int, Block]]) -> None:
+        self.arriving = arriving
         self.kept: list[Block] = []
         self.others: list[Block] = []
         self.target = -1
-
-    def _open(self, rows: pa.RecordBatch) -> Iterator[tuple[int, Block]]:
-        return zip(rows.column(0).to_pylist(), blocks(rows), strict=True)
 
     def first_stage(self) -> int | None:
         """The stage of the first block, or None where there is none."""
@@ -226,29 +266,46 @@ class _Mail:
             yield row(0, block.stage, block.sender, block.sequence, block.is_last, block.head, block.payload)
 
 
-def _guarded(program: Program, stage: Stage, sender: int, given: Callable[[], Given]) -> Iterator[pa.RecordBatch]:
+def _guarded(
+    program: Program, stage: Stage, sender: int, given: Callable[[], Given], keeper: Keeper | None = None
+) -> Iterator[pa.RecordBatch]:
     """The rows of a run and, where it fails by a mistake of the user's or of the data, rows that say so."""
     origins = Origins()
     try:
-        found = given()
-        origins = found.origins
-        yield from _run(program, stage, sender, found)
+        arrived = given()
+        origins = arrived.origins
+        yield from _run(program, stage, sender, arrived, keeper)
     except Aborted:
         return
     except PenstockError as error:
-        told = pickle.dumps(failed(stage.number, sender, error, origins, is_split=stage.reads is None))
-        later = [t for s in program.stages if s.level == stage.level + 1 for t in program.targets[s.number]]
-        for target in later or [0]:
-            yield row(target, FAILED, sender, 0, True, told)
+        found = failed(stage.number, sender, error, origins, is_split=stage.reads is None)
+        if program.origin is not None:
+            found = named(found, program.origin.label)
+        elif keeper is not None and found.split is not None:
+            found = named(found, keeper.label(found.split))
+        yield from failing(program, found)
 
 
-def _run(program: Program, stage: Stage, sender: int, given: Given) -> Iterator[pa.RecordBatch]:
+def failing(program: Program, found: Failed) -> Iterator[pa.RecordBatch]:
+    """Rows that tell of a failure: to all tasks of the next stages, which need not wait for what will not come."""
+    level, told = program.stages[found.stage].level, pickle.dumps(found)
+    later = [target for s in program.stages if s.level == level + 1 for target in program.targets[s.number]]
+    for target in later or [0]:
+        yield row(target, FAILED, found.sender, 0, True, told)
+
+
+def _run(
+    program: Program, stage: Stage, sender: int, given: Given, keeper: Keeper | None = None
+) -> Iterator[pa.RecordBatch]:
     """Run a stage on what comes in; the rows that leave it."""
     started = time.perf_counter()
-    run = Run(stage.leaves, batches_in=given.batches, **program.options)
+    run = Run(stage.leaves, batches_in=given.batches, is_open=keeper is not None, **program.options)
+    scheduler = run.scheduler()
+    if keeper is not None:
+        keeper.resume(run)
     outlets = {output.send: _Outlet(program.writer(stage, output, sender)) for output in stage.outputs}
     try:
-        for _, output in run.scheduler().run():
+        for _, output in scheduler.run():
             for delivery in output.deliveries:
                 node = run.tree.nodes[delivery.node]
                 if isinstance(node, n.Send):
@@ -256,6 +313,7 @@ def _run(program: Program, stage: Stage, sender: int, given: Given) -> Iterator[
             for leaf, rows in output.batches:
                 assert isinstance(leaf, n.Send)
                 yield from outlets[leaf].send(rows)
+        state = keeper.keep(run) if keeper is not None else {}
         for outlet in outlets.values():
             yield from outlet.finish()
     except BaseException:
@@ -267,7 +325,19 @@ def _run(program: Program, stage: Stage, sender: int, given: Given) -> Iterator[
     rows_out = sum(outlet.rows for outlet in outlets.values())
     bytes_out = sum(outlet.bytes for outlet in outlets.values())
     seconds, peak = time.perf_counter() - started, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    counted = Counted(stage.number, sender, items, rows_out, bytes_out, given.bytes(), seconds, peak, statistics)
+    counted = Counted(
+        stage.number,
+        sender,
+        items,
+        rows_out,
+        bytes_out,
+        given.bytes(),
+        seconds,
+        peak,
+        statistics,
+        state,
+        program.origin,
+    )
     yield row(0, COUNTED, sender, stage.number, True, pickle.dumps(counted))
 
 

@@ -13,11 +13,12 @@ import pyarrow.csv as pacsv
 from penstock.errors import DataError, GraphError, quoted
 from penstock.graph import types
 from penstock.graph.files.csv_format import CsvFormat, Dialect
+from penstock.graph.files.items import FileItems, FilesPlan
 from penstock.graph.files.layout import Layout, layout_of
-from penstock.graph.files.lines import Block, Range, blocks, opened, refuse_bad_text
+from penstock.graph.files.lines import Range, blocks, opened, ranges, refuse_bad_text
 from penstock.graph.files.paths import File, find, first_line
-from penstock.graph.files.rows import SAMPLE_BYTES, bodies, parsed, splits, without_mark
-from penstock.graph.source import Items, as_schema
+from penstock.graph.files.rows import SAMPLE_BYTES, Rows, bodies, parsed, without_mark
+from penstock.graph.source import as_schema
 from penstock.graph.split import Split, joined
 
 ROW_BYTES = 8 << 20
@@ -26,37 +27,83 @@ ROW_BYTES = 8 << 20
 
 def read_items(
     source: str, path: Any, schema: Any, names: Any, dialect: Dialect, newlines_in_values: bool, partitions: bool
-) -> Items:
+) -> FileItems:
     """Items of the rows of CSV files; see `read_csv`."""
     dialect.refuse(source)
-    files = find(source, path, partitions=partitions)
-    filled = [file for file in files if file.size]
+    found = find(source, path, partitions=partitions, may_be_empty=schema is not None)
+    filled = [file for file in found.files if file.size]
     declared = None if schema is None else as_schema(source, schema)
     form = CsvFormat(dialect, *_columns(source, names, filled, dialect, declared))
-    found = _inferred(source, form, filled, newlines_in_values) if declared is None else declared
-    layout = layout_of(source, found, files, declared)
+    fields = _inferred(source, form, filled, newlines_in_values) if declared is None else declared
+    layout = layout_of(source, fields, found.files, declared)
     _refuse(source, layout, form)
     form = replace(form, types=dict(zip(layout.schema.names, layout.schema.types, strict=True)))
-    if newlines_in_values:
-        return Items(layout.fields, lambda about_bytes, *_: joined(_wholes(layout, form, filled), about_bytes))
-    return Items(layout.fields, lambda about_bytes, *_: splits(layout, form, filled, about_bytes))
+    plan = FilesPlan(found, CsvCut(layout, form, newlines_in_values))
+    return FileItems(layout.fields, plan=plan, format="csv")
+
+
+@dataclass(frozen=True)
+class CsvCut:
+    """Cuts CSV files into splits: of lines, or of whole files where only a parser knows where a row ends."""
+
+    layout: Layout
+    form: CsvFormat
+    is_whole: bool
+
+    def __call__(self, files: Sequence[File], about_bytes: int, *_: Any) -> Sequence[Split]:
+        return joined((part for file in files for part in self._parts(file, about_bytes)), about_bytes)
+
+    def _parts(self, file: File, about_bytes: int) -> Iterator[Split]:
+        form = self.form if self.form.columns else self._told_by(file)
+        if form is None or not file.size:
+            return
+        if self.is_whole:
+            yield WholeCsv(self.layout, form, file)
+        else:
+            yield from (Rows(self.layout, form, part) for part in ranges(file, about_bytes))
+
+    def _told_by(self, file: File) -> CsvFormat | None:
+        """The format with the columns of a file, or None where that is empty.
+
+        No header was there when the stream was built, so each file may have the columns of the schema and others.
+        """
+        columns = _header(file, self.form.dialect)
+        if columns is None:
+            return None
+        where = f"{file.where}, line 1"
+        if len(set(columns)) < len(columns):
+            raise DataError(f"{where}: columns must have different names; got {quoted(columns)}; give names=")
+        for name in self.form.types:
+            if name not in columns:
+                raise DataError(
+                    f"{where}: must name the column {name!r}, as schema= does; got {quoted(columns)}"
+                    f"{types.nearest(name, columns)}; write the file again, or read it as another source"
+                )
+        return replace(self.form, columns=columns, first=file.path)
+
+
+def _header(file: File, dialect: Dialect) -> tuple[str, ...] | None:
+    """The names in the first line of a file, or None where it is empty, also when that is compressed."""
+    head = next(blocks(Range(file, 0, file.size), SAMPLE_BYTES), None) if file.size else None
+    return None if head is None else dialect.header(without_mark(head))[0]
 
 
 def _columns(
     source: str, names: Any, filled: Sequence[File], dialect: Dialect, declared: pa.Schema | None
 ) -> tuple[tuple[str, ...], dict[str, pa.DataType], str | None]:
-    """The columns of the files, no types yet, and the file whose header tells them, if one does."""
+    """The columns of the files, no types yet, and the file whose header tells them, if one does.
+
+    No columns where there is no header yet.
+    """
     if names is not None:
         if isinstance(names, str) or not names or not all(isinstance(name, str) for name in names):
             raise GraphError(f"{source}: names= must be the names of all columns, in their order; got {names!r}")
         columns, first = tuple(names), None
-    elif filled:
-        columns, _ = dialect.header(without_mark(next(blocks(Range(filled[0], 0, filled[0].size), SAMPLE_BYTES))))
-        first = filled[0].path
-    elif declared is not None:
-        columns, first = tuple(declared.names), ""
     else:
-        raise GraphError(f"{source}: all files are empty, so that there is no header; give schema=")
+        headers = ((_header(file, dialect), file.path) for file in filled)
+        columns, first = next(((found, path) for found, path in headers if found is not None), ((), ""))
+        if not columns and declared is None:
+            raise GraphError(f"{source}: all files are empty, so that there is no header; give schema=")
     if len(set(columns)) < len(columns):
         raise GraphError(f"{source}: columns must have different names; got {quoted(columns)}; give names=")
     return columns, {}, first
@@ -88,7 +135,7 @@ def refuse_unknown_types(source: str, schema: pa.Schema) -> pa.Schema:
 
 def _refuse(source: str, layout: Layout, form: CsvFormat) -> None:
     for field in layout.schema:
-        if field.name not in form.columns:
+        if form.columns and field.name not in form.columns:
             raise GraphError(
                 f"{source}: schema= must name columns of the files; {field.name!r} is none of {quoted(form.columns)}"
                 f"{types.nearest(field.name, form.columns)}"
@@ -101,10 +148,6 @@ def _refuse(source: str, layout: Layout, form: CsvFormat) -> None:
 
 
 # Values that hold line ends: only a parser that begins with the file knows where a row ends.
-
-
-def _wholes(layout: Layout, form: CsvFormat, files: Sequence[File]) -> Iterator[Split]:
-    return (WholeCsv(layout, form, file) for file in files)
 
 
 def _stream(form: CsvFormat, source: Any, columns: Sequence[str] | None) -> Any:
@@ -156,8 +199,10 @@ class WholeCsv(Split):
 
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
         flat, roots = self.layout.wanted(columns)
-        head: Block = without_mark(next(blocks(Range(self.file, 0, self.file.size), SAMPLE_BYTES)))
-        self.form.begun(head)
+        head = next(blocks(Range(self.file, 0, self.file.size), SAMPLE_BYTES), None)
+        if head is None:  # nothing was compressed in it
+            return
+        self.form.begun(without_mark(head))
         with opened(self.file) as source, _explained(self.file):
             for batch in _stream(self.form, source, roots):
                 for start in range(0, batch.num_rows, at_most):

@@ -70,7 +70,8 @@ class Dialect:
 class CsvFormat(Format):
     """CSV with these columns, all that the files have; of which those in `types` can be read.
 
-    `first` is the file whose header counts, or None where the files have no headers.
+    `first` is the file whose header counts, or None where the files have no headers. Before a file with a header was
+    found there are no columns, and nothing can be parsed.
     """
 
     blank_starts: ClassVar[list[int]] = list(b"\r\n")

@@ -14,24 +14,25 @@ import pyarrow.json as pajson
 
 from penstock.errors import GraphError
 from penstock.graph.files.csv import refuse_unknown_types
+from penstock.graph.files.items import FileItems, FilesPlan
 from penstock.graph.files.layout import layout_of
 from penstock.graph.files.lines import Block, Range, is_text
 from penstock.graph.files.paths import File, find
-from penstock.graph.files.rows import SAMPLE_BYTES, Format, bodies, parsed, shown, splits
-from penstock.graph.source import Items, as_schema
+from penstock.graph.files.rows import SAMPLE_BYTES, Format, RowsCut, bodies, parsed, shown
+from penstock.graph.source import as_schema
 
 COLUMN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
 VALUE = re.compile(r"Failed to convert JSON to ([^,]+), couldn't parse:(.*)", re.DOTALL)
 
 
-def read_items(source: str, path: Any, schema: Any, partitions: bool) -> Items:
+def read_items(source: str, path: Any, schema: Any, partitions: bool) -> FileItems:
     """Items of the objects of JSON files; see `read_json`."""
-    files = find(source, path, partitions=partitions)
+    found = find(source, path, partitions=partitions, may_be_empty=schema is not None)
     declared = None if schema is None else as_schema(source, schema)
-    found = _inferred(source, files) if declared is None else declared
-    layout = layout_of(source, found, files, declared)
-    form = JsonFormat(layout.schema)
-    return Items(layout.fields, lambda about_bytes, *_: splits(layout, form, files, about_bytes))
+    fields = _inferred(source, found.files) if declared is None else declared
+    layout = layout_of(source, fields, found.files, declared)
+    cut = RowsCut(layout, JsonFormat(layout.schema))
+    return FileItems(layout.fields, plan=FilesPlan(found, cut), format="json")
 
 
 def _inferred(source: str, files: Sequence[File]) -> pa.Schema:

@@ -18,7 +18,7 @@ WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 def key_types(files: Sequence[File], schema: pa.Schema | None) -> dict[str, pa.DataType]:
     """The type of each key: as the schema says, else integers where all values are whole numbers, else strings."""
     found: dict[str, pa.DataType] = {}
-    for at, (key, _) in enumerate(files[0].keys):
+    for at, (key, _) in enumerate(files[0].keys if files else ()):
         if schema is not None and key in schema.names:
             found[key] = schema.field(key).type
             continue

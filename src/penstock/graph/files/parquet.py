@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import DataError
+from penstock.graph.files.items import FileItems, FilesPlan
 from penstock.graph.files.layout import Layout, layout_of
 from penstock.graph.files.paths import File, find, first_line
 from penstock.graph.files.statistics import may_skip
 from penstock.graph.flat import empty
-from penstock.graph.source import UNCUT, Items, as_schema
+from penstock.graph.source import UNCUT, as_schema
 from penstock.graph.split import Bound, Joined, Split, grouped, joined
 from penstock.graph.types import is_text
 
@@ -28,33 +29,43 @@ BATCH_BYTES = 16 << 20
 FOOTERS_AT_ONCE = 8
 
 
-def read_items(source: str, path: Any, schema: Any, partitions: bool) -> Items:
+def read_items(source: str, path: Any, schema: Any, partitions: bool) -> FileItems:
     """Items of the rows of Parquet files; see `read_parquet`."""
-    files = find(source, path, partitions=partitions)
+    found = find(source, path, partitions=partitions, may_be_empty=schema is not None)
     declared = None if schema is None else as_schema(source, schema)
+    cut = _cut(source, found.files, declared)
+    return FileItems(cut.layout.fields, plan=FilesPlan(found, cut), format="parquet")
+
+
+def _cut(source: str, files: Sequence[File], declared: pa.Schema | None) -> ParquetCut:
+    """Cuts files that are like the first one. Where there is none yet, they must fit the schema that was given."""
+    if not files:
+        return ParquetCut(layout_of(source, declared, files, declared), "")
     with opened(files[0]) as parquet:
         layout = layout_of(source, parquet.schema_arrow, files, declared)
-        refuse_other_schema(layout, files[0], files[0], parquet.schema_arrow)
-    return Items(layout.fields, ParquetPlan(layout, files))
+        refuse_other_schema(layout, files[0].path, files[0], parquet.schema_arrow)
+    return ParquetCut(layout, files[0].path)
 
 
 @dataclass(frozen=True, slots=True)
-class ParquetPlan:
-    """Cuts Parquet files into splits."""
+class ParquetCut:
+    """Cuts Parquet files into splits. All must be like the file with the path `first`, where no schema was given."""
 
     layout: Layout
-    files: tuple[File, ...]
+    first: str
 
-    def __call__(self, about_bytes: int, bounds: Sequence[Bound], columns: Collection[str] | None) -> Sequence[Split]:
+    def __call__(
+        self, files: Sequence[File], about_bytes: int, bounds: Sequence[Bound], columns: Collection[str] | None
+    ) -> Sequence[Split]:
         if about_bytes == UNCUT and not bounds:  # nothing to decide, so that each footer is read when its turn comes
-            return joined(
-                (RowGroups(self.layout, self.files[0], file, 0, None, None, file.size) for file in self.files), UNCUT
-            )
-        return list(_packed(self._groups(bounds, columns), about_bytes))
+            return joined((RowGroups(self.layout, self.first, file, 0, None, None, file.size) for file in files), UNCUT)
+        return list(_packed(self._groups(files, bounds, columns), about_bytes))
 
-    def _groups(self, bounds: Sequence[Bound], columns: Collection[str] | None) -> Iterator[Group]:
-        with ThreadPoolExecutor(min(FOOTERS_AT_ONCE, len(self.files))) as pool:
-            for found in pool.map(lambda file: self._footer(file, bounds, columns), self.files):
+    def _groups(
+        self, files: Sequence[File], bounds: Sequence[Bound], columns: Collection[str] | None
+    ) -> Iterator[Group]:
+        with ThreadPoolExecutor(min(FOOTERS_AT_ONCE, len(files) or 1)) as pool:
+            for found in pool.map(lambda file: self._footer(file, bounds, columns), files):
                 yield from found
 
     def _footer(self, file: File, bounds: Sequence[Bound], columns: Collection[str] | None) -> list[Group]:
@@ -62,11 +73,11 @@ class ParquetPlan:
         flat, roots = self.layout.wanted(columns)
         made = []
         with opened(file) as parquet:
-            refuse_other_schema(self.layout, self.files[0], file, parquet.schema_arrow)
+            refuse_other_schema(self.layout, self.first, file, parquet.schema_arrow)
             for at in range(parquet.metadata.num_row_groups):
                 group = parquet.metadata.row_group(at)
                 size = sum(column.total_compressed_size for column in _chunks(group, roots))
-                split = RowGroups(self.layout, self.files[0], file, at, at + 1, group.num_rows, size)
+                split = RowGroups(self.layout, self.first, file, at, at + 1, group.num_rows, size)
                 skip = bool(bounds) and may_skip(self.layout, file, parquet, group, bounds, flat)
                 made.append(Group(split, skip))
         return made
@@ -77,7 +88,7 @@ class RowGroups(Split):
     """Row groups of a Parquet file, from `start` to before `stop` (None: all)."""
 
     layout: Layout
-    first_file: File
+    first: str
     file: File
     start: int
     stop: int | None
@@ -95,14 +106,12 @@ class RowGroups(Split):
     def followed_by(self, other: RowGroups) -> RowGroups:
         """This and the row groups right behind it in the same file."""
         rows = (self.rows or 0) + (other.rows or 0)
-        return RowGroups(
-            self.layout, self.first_file, self.file, self.start, other.stop, rows, self.bytes + other.bytes
-        )
+        return RowGroups(self.layout, self.first, self.file, self.start, other.stop, rows, self.bytes + other.bytes)
 
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
         flat, roots = self.layout.wanted(columns)
         with opened(self.file) as parquet:
-            refuse_other_schema(self.layout, self.first_file, self.file, parquet.schema_arrow)
+            refuse_other_schema(self.layout, self.first, self.file, parquet.schema_arrow)
             stop = parquet.metadata.num_row_groups if self.stop is None else self.stop
             for group in range(self.start, stop):
                 size = min(at_most, _rows_at_once(parquet.metadata.row_group(group), roots))
@@ -185,9 +194,9 @@ def opened(file: File) -> Iterator[Any]:
         ) from None
 
 
-def refuse_other_schema(layout: Layout, first: File, file: File, found: pa.Schema) -> None:
+def refuse_other_schema(layout: Layout, first: str, file: File, found: pa.Schema) -> None:
     """Refuse a file without the columns, or with columns of other types than the first file or the user's schema."""
-    says = "schema=" if layout.is_declared else f"{first.path!r}"
+    says = "schema=" if layout.is_declared else f"{first!r}"
     known = set(found.names)
     for field in layout.schema:
         if field.name not in known:
@@ -203,6 +212,6 @@ def refuse_other_schema(layout: Layout, first: File, file: File, found: pa.Schem
     extra = [name for name in found.names if name not in layout.schema.names]
     if extra and not layout.is_declared:
         raise DataError(
-            f"{file.where}: must have the fields of {first.path!r} and no others; it also has {extra}; give schema= "
+            f"{file.where}: must have the fields of {first!r} and no others; it also has {extra}; give schema= "
             f"with the fields to read"
         )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote
 
@@ -14,8 +12,9 @@ import pyarrow as pa
 import pyarrow.fs as pf
 
 from penstock.errors import DataError, GraphError
+from penstock.graph.files.place import ADDRESS as ADDRESS
+from penstock.graph.files.place import ANY_FOLDERS, Place, is_hidden, matches, place_of
 
-ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 Keys = tuple[tuple[str, str | None], ...]
@@ -60,21 +59,54 @@ def first_line(error: Exception) -> str:
     return str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
 
 
-def find(source: str, given: Any, *, partitions: bool = True) -> tuple[File, ...]:
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a path, or a list of paths, meant when it was looked at.
+
+    `place` is None for a list of several paths. `nothing` is what is wrong where there is no file.
+    """
+
+    source: str
+    path: Any
+    place: Place | None
+    files: tuple[File, ...]
+    keys: tuple[str, ...] | None
+    """The names of the partition folders in which all files lie; None where such folders have no meaning."""
+    nothing: str = ""
+
+
+def find(source: str, given: Any, *, partitions: bool = True, may_be_empty: bool = False) -> Found:
     """The files of a path or of a list of paths, none of them twice.
 
     A list keeps its order. The files of one path are in the plain order of their whole paths, as strings. In folders
-    and globs, names that begin with `_` or `.` are left out.
+    and globs, names that begin with `_` or `.` are left out. With `may_be_empty`, one folder without files is found;
+    since nothing tells which partition folders it will have, they have no meaning.
     """
     paths = [given] if isinstance(given, (str, os.PathLike)) else given
     if not isinstance(paths, (list, tuple)) or not all(isinstance(p, (str, os.PathLike)) for p in paths):
         raise GraphError(f"{source}: the path must be a string, a Path or a list of these; got {given!r}")
-    found = [file for path in paths for file in _Finder(source, os.fspath(path), partitions).files()]
-    if not found:
+    if not paths:
         raise GraphError(f"{source}: there must be at least one file; got an empty list of paths")
-    _refuse_twice(source, found)
-    _refuse_other_folders(found)
-    return tuple(found)
+    finders = [_Finder(source, os.fspath(path), partitions) for path in paths]
+    try:
+        looked = [finder.found() for finder in finders]
+    except _NoFiles as nothing:
+        if not may_be_empty or len(paths) > 1:
+            raise GraphError(str(nothing)) from None
+        return Found(source, given, nothing.place, (), None, str(nothing))
+    files = tuple(file for _, some in looked for file in some)
+    _refuse_twice(source, files)
+    _refuse_other_folders(files)
+    keys = tuple(key for key, _ in files[0].keys) if partitions else None
+    return Found(source, given, looked[0][0] if len(looked) == 1 else None, files, keys)
+
+
+class _NoFiles(Exception):
+    """A folder is there and holds no file."""
+
+    def __init__(self, place: Place, message: str) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 def _refuse_twice(source: str, files: Sequence[File]) -> None:
@@ -103,9 +135,10 @@ class _Finder:
     given: str
     partitions: bool
 
-    def files(self) -> list[File]:
+    def found(self) -> tuple[Place, list[File]]:
         try:
-            return sorted(self._found(*self._filesystem()), key=lambda file: file.path)
+            place = place_of(self.given)
+            return place, sorted(self._files(place), key=lambda file: file.path)
         except PermissionError:
             raise GraphError(
                 f"{self.source}: {self.given!r} must be readable; permission was denied; ask for the right to read it"
@@ -113,41 +146,25 @@ class _Finder:
         except (OSError, pa.ArrowException) as error:
             raise GraphError(f"{self.source}: {self.given!r} cannot be read; {first_line(error)}") from None
 
-    def _filesystem(self) -> tuple[pf.FileSystem, str, list[str]]:
-        """The file system, the part of the path before any wildcard, and the rest, name by name."""
-        is_address = ADDRESS.match(self.given) is not None
-        text, mark, options = self.given.partition("?") if is_address else (self.given, "", "")
-        text = text.rstrip("/") if is_address else os.path.abspath(os.path.expanduser(text))
-        names = text.split("/")
-        wild = re.compile(r"[*\[]" if is_address else r"[*\[?]")
-        fixed = next((at for at, name in enumerate(names) if wild.search(name)), len(names))
-        if not is_address and os.path.lexists(text):  # a file may be called 'a[1].csv'
-            fixed = len(names)
-        base = "/".join(names[:fixed])
-        if not is_address:
-            return pf.LocalFileSystem(), base or "/", names[fixed:]
-        filesystem, path = pf.FileSystem.from_uri(base + mark + options)
-        return filesystem, path, names[fixed:]
-
-    def _found(self, filesystem: pf.FileSystem, base: str, pattern: list[str]) -> Iterator[File]:
-        info = filesystem.get_file_info(base)
-        if not pattern and info.type == pf.FileType.NotFound:
+    def _files(self, place: Place) -> Iterable[File]:
+        here = place.filesystem.get_file_info(place.base)
+        if not place.pattern and here.type == pf.FileType.NotFound:
             raise GraphError(f"{self.source}: {self.given!r} must be a file, a folder or a glob; there is no such path")
-        if info.type == pf.FileType.NotFound:
-            infos: Iterable[pf.FileInfo] = []
-        else:
-            infos = _matching(filesystem, info, pattern)
-        files = [self._file(filesystem, base, info) for i in infos for info in _inside(filesystem, i)]
+        infos = [] if here.type == pf.FileType.NotFound else _matching(place.filesystem, here, place.pattern)
+        inside = (info for i in infos for info in _inside(place.filesystem, i))
+        files = {info.path: file_at(self.source, place, info, self.partitions) for info in inside}
         if not files:
-            what = "match a file; it matches none" if pattern else "hold a file; the folder has none"
-            raise GraphError(
-                f"{self.source}: {self.given!r} must {what} (names that begin with '_' or '.' do not count)"
-            )
-        yield from {file.path: file for file in files}.values()
+            what = "match a file; it matches none" if place.pattern else "hold a file; the folder has none"
+            said = f"{self.source}: {self.given!r} must {what} (names that begin with '_' or '.' do not count)"
+            is_folder = not place.pattern and here.type == pf.FileType.Directory
+            raise _NoFiles(place, said) if is_folder else GraphError(said)
+        return files.values()
 
-    def _file(self, filesystem: pf.FileSystem, base: str, info: pf.FileInfo) -> File:
-        folders = info.path[len(base) :].strip("/").split("/")[:-1] if self.partitions else []
-        return File(self.source, filesystem, info.path, int(info.size or 0), tuple(_keys(folders)))
+
+def file_at(source: str, place: Place, info: pf.FileInfo, partitions: bool) -> File:
+    """A file that is there, with the keys of the folders that lead to it from the base of the path."""
+    folders = info.path[len(place.base) :].strip("/").split("/")[:-1] if partitions else []
+    return File(source, place.filesystem, info.path, int(info.size or 0), tuple(_keys(folders)))
 
 
 def _keys(folders: Iterable[str]) -> Iterator[tuple[str, str | None]]:
@@ -157,29 +174,25 @@ def _keys(folders: Iterable[str]) -> Iterator[tuple[str, str | None]]:
             yield unquote(key), None if value == NO_VALUE else unquote(value)
 
 
-def _is_hidden(name: str) -> bool:
-    return name.startswith(("_", "."))
-
-
 def _children(filesystem: pf.FileSystem, folder: pf.FileInfo) -> list[pf.FileInfo]:
     if folder.type != pf.FileType.Directory:
         return []
     return list(filesystem.get_file_info(pf.FileSelector(folder.path)))
 
 
-def _matching(filesystem: pf.FileSystem, here: pf.FileInfo, pattern: list[str]) -> Iterator[pf.FileInfo]:
+def _matching(filesystem: pf.FileSystem, here: pf.FileInfo, pattern: Sequence[str]) -> Iterator[pf.FileInfo]:
     """What a pattern, name by name, matches below a path. `**` stands for any number of folders."""
     if not pattern:
         yield here
         return
     first, rest = pattern[0], pattern[1:]
-    if first == "**":
+    if first == ANY_FOLDERS:
         yield from _matching(filesystem, here, rest or ["*"])
     for child in _children(filesystem, here):
-        if first == "**":
-            if child.type == pf.FileType.Directory and not _is_hidden(child.base_name):
+        if first == ANY_FOLDERS:
+            if child.type == pf.FileType.Directory and not is_hidden(child.base_name):
                 yield from _matching(filesystem, child, pattern)
-        elif fnmatchcase(child.base_name, first) and (not _is_hidden(child.base_name) or _is_hidden(first)):
+        elif matches(child.base_name, first):
             yield from _matching(filesystem, child, rest)
 
 
@@ -188,5 +201,5 @@ def _inside(filesystem: pf.FileSystem, info: pf.FileInfo) -> Iterator[pf.FileInf
     if info.type == pf.FileType.File:
         yield info
     for child in _children(filesystem, info):
-        if not _is_hidden(child.base_name):
+        if not is_hidden(child.base_name):
             yield from _inside(filesystem, child)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -72,9 +72,16 @@ class Rows(Split):
                 yield self.layout.finished(batch, self.range.file, flat)
 
 
-def splits(layout: Layout, form: Format, files: Sequence[File], about_bytes: int) -> Sequence[Split]:
-    """The files cut into splits of about so many bytes."""
-    return joined((Rows(layout, form, part) for file in files for part in ranges(file, about_bytes)), about_bytes)
+@dataclass(frozen=True)
+class RowsCut:
+    """Cuts files into splits of rows."""
+
+    layout: Layout
+    format: Format
+
+    def __call__(self, files: Sequence[File], about_bytes: int, *_: Any) -> Sequence[Split]:
+        parts = (part for file in files for part in ranges(file, about_bytes))
+        return joined((Rows(self.layout, self.format, part) for part in parts), about_bytes)
 
 
 def bodies(form: Format, given: Range, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:

@@ -4,36 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.errors import GraphError
+from penstock.graph.files.items import FileItems, FilesPlan
 from penstock.graph.files.keys import constants
 from penstock.graph.files.layout import Layout, layout_of
 from penstock.graph.files.lines import BLOCK_BYTES, Block, Range, blocks, ranges, refuse_bad_text
-from penstock.graph.files.paths import find
-from penstock.graph.source import Items
+from penstock.graph.files.paths import File, find
 from penstock.graph.split import Split, joined
 from penstock.kernels.lines import line_bounds
 
 
-def read_items(source: str, path: object, line: str, file: str | None, offset: str | None, partitions: bool) -> Items:
+def read_items(
+    source: str, path: object, line: str, file: str | None, offset: str | None, partitions: bool
+) -> FileItems:
     """Items of the lines of text files; see `read_text`."""
     named = [(line, pa.string()), (file, pa.string()), (offset, pa.int64())]
     for name, _ in named:
         if name is not None and not isinstance(name, str):
             raise GraphError(f"{source}: the name of a field must be a string; got {name!r}")
-    files = find(source, path, partitions=partitions)
+    found = find(source, path, partitions=partitions, may_be_empty=True)
     schema = pa.schema([(name, t) for name, t in named if name is not None])
-    layout = layout_of(source, schema, files, None)
-    fields = TextFields(layout, line, file, offset)
-    return Items(
-        layout.fields,
-        lambda about_bytes, bounds, columns: joined(
-            (Lines(fields, part) for found in files for part in ranges(found, about_bytes)), about_bytes
-        ),
-    )
+    layout = layout_of(source, schema, found.files, None)
+    cut = TextCut(TextFields(layout, line, file, offset))
+    return FileItems(layout.fields, plan=FilesPlan(found, cut), format="text")
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,16 @@ class TextFields:
     line: str
     file: str | None
     offset: str | None
+
+
+@dataclass(frozen=True)
+class TextCut:
+    """Cuts text files into splits."""
+
+    fields: TextFields
+
+    def __call__(self, files: Sequence[File], about_bytes: int, *_: Any) -> Sequence[Split]:
+        return joined((Lines(self.fields, part) for file in files for part in ranges(file, about_bytes)), about_bytes)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,106 @@
+"""What has arrived in a micro-batch: new files, and signals that were sent. Spark hands tasks their paths.
+
+A task reads each file by itself, as one sender. A signal is a sender without items, before all files: so it stands
+between the last item of the micro-batch before and the first of this one, for every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from penstock.errors import PenstockError
+from penstock.graph.files.items import FileItems
+from penstock.graph.record import Signal
+from penstock.graph.source import UNCUT
+from penstock.graph.split import NoItems, Split
+from penstock.spark.block import Block, Origin
+from penstock.spark.failure import Failed
+from penstock.spark.stream.checkpoint import Checkpoint
+from penstock.spark.stream.keeper import StateKeeper
+from penstock.spark.task import Program, failing, run_open, run_split
+
+FILE, SIGNAL = -4, -5
+"""What stands in the column `stage` of rows that name a file that has arrived, or a signal; `head` is the path."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads what arrives. Travels to the tasks."""
+
+    items: FileItems | None
+    signals: Mapping[str, type[Signal]]
+    checkpoint: Checkpoint
+
+    def takes(self, block: Block) -> bool:
+        """Whether what a row names is meant: Spark also finds files that no glob of ours would."""
+        return block.stage == SIGNAL or self.items is None or self.items.takes(bytes(block.head).decode())
+
+    def piece(self, block: Block, batch: int) -> Piece:
+        """What a row names."""
+        path = bytes(block.head).decode()
+        if block.stage == SIGNAL:
+            signal = self.checkpoint.read_signal(path, self.signals)
+            self.checkpoint.note_placed(path, batch)
+            return Piece(Origin(False, path), NoItems(), (signal,))
+        assert self.items is not None
+        return Piece(Origin(True, path), ArrivedFile(self.items, path, block.sender))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One piece of what has arrived."""
+
+    origin: Origin
+    split: Split
+    signals: tuple[Signal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivedFile(Split):
+    """All items of a file that has arrived. Whatever is wrong with it is found when it is read."""
+
+    items: FileItems
+    label: str
+    bytes: int
+
+    def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
+        file = self.items.arrived(self.label, self.bytes)
+        for split in self.items.splits_of([file], UNCUT, columns):
+            yield from split.read(columns, at_most)
+
+
+def run_pieces(
+    program: Program, reader: Reader, arrived: Iterable[Block], batch: int, partition: int
+) -> Iterator[pa.RecordBatch]:
+    """Run the first stage on each piece that a task is given."""
+    for ordinal, block in enumerate(filter(reader.takes, arrived)):
+        sender = partition << 32 | ordinal
+        try:
+            piece = reader.piece(block, batch)
+        except PenstockError as error:
+            yield from failing(program, Failed(0, sender, error))
+            continue
+        placed = {sender: tuple((0, signal) for signal in piece.signals)}
+        yield from run_split(replace(program, origin=piece.origin, signals=placed), sender, piece.split)
+
+
+def run_together(
+    program: Program, reader: Reader, arrived: Iterable[Block], batch: int, keeper: StateKeeper
+) -> Iterator[pa.RecordBatch]:
+    """Run the first stage on all pieces of a micro-batch, one after the other, from where it was."""
+    try:
+        pieces = sorted(
+            (reader.piece(block, batch) for block in arrived if reader.takes(block)), key=lambda piece: piece.origin
+        )
+    except PenstockError as error:
+        yield from failing(program, Failed(0, 0, error))
+        return
+    pieces.sort(key=lambda piece: piece.origin)
+    first = keeper.splits
+    keeper.begin([piece.origin for piece in pieces])
+    splits = [(first + at, piece.split) for at, piece in enumerate(pieces)]
+    signals = {first + at: tuple((0, signal) for signal in piece.signals) for at, piece in enumerate(pieces)}
+    yield from run_open(replace(program, signals=signals, bases={first: keeper.items}), splits, keeper)

@@ -1,0 +1,135 @@
+"""Keeps what a stage of a running stream remembers: a frame, and pages of keys, in a store of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.intake import Arrival, Batch, arriving
+from penstock.engine.kept import frame_of, key_groups, resume
+from penstock.engine.packed import packed, unpacked
+from penstock.engine.run import Run
+from penstock.graph import nodes as n
+from penstock.graph.record import Signal
+from penstock.graph.tree import Tree
+from penstock.plan.cut import Stage
+from penstock.spark.block import SPLIT_BITS, Origin, origin_of, schema_of
+from penstock.spark.failure import Origins
+from penstock.spark.inbox import Inbox, blocks_of, merged
+from penstock.spark.stream.pages import Pages, sizes
+
+
+class StateStore(Protocol):
+    """What is remembered of a bucket: one frame, and pages of the keys of each group."""
+
+    def frame(self) -> bytes | None: ...
+
+    def put_frame(self, held: bytes) -> None: ...
+
+    def page(self, group: int, page: int) -> bytes | None: ...
+
+    def put_page(self, group: int, page: int, held: bytes) -> None: ...
+
+    def all_pages(self, group: int) -> Iterable[tuple[int, bytes]]: ...
+
+
+@dataclass(frozen=True)
+class GroupStore:
+    """The pages of one group."""
+
+    store: StateStore
+    group: int
+
+    def get(self, page: int) -> bytes | None:
+        return self.store.page(self.group, page)
+
+    def put(self, page: int, held: bytes) -> None:
+        self.store.put_page(self.group, page, held)
+
+    def all(self) -> Iterable[tuple[int, bytes]]:
+        return self.store.all_pages(self.group)
+
+
+class StateKeeper:
+    """Keeps the state of one bucket over a store.
+
+    `items` and `splits` are how many have come so far: items of this bucket, and splits of the source.
+    """
+
+    def __init__(self, store: StateStore) -> None:
+        self.store = store
+        held = store.frame()
+        self.frame = {} if held is None else unpacked(held)
+        self.items, self.splits = self.frame.pop("counts", np.zeros(2, np.int64)).tolist()
+        self.sizes: dict[str, np.ndarray] = {name: self.frame.pop(name) for name in list(self.frame) if "pages" in name}
+        self.is_new = held is None
+        self.pages: dict[n.KeyBy, Pages] = {}
+        self.origins: list[Origin] = []
+
+    # What arrives
+
+    def received(self, stage: Stage, inbox: Inbox, origins: Origins) -> Iterator[Batch]:
+        exchange = stage.reads
+        assert exchange is not None
+        schema, signals = schema_of(exchange), exchange.signals
+        if exchange.is_merged:
+            arrivals = merged(inbox, inbox.senders(), schema, signals, origins)
+        else:
+            arrivals = self._in_order(inbox, schema, signals, origins)
+        return arriving(Tree(stage.leaves).source, self.noted(arrivals), self.items, is_open=True)
+
+    def _in_order(
+        self, inbox: Inbox, schema: pa.Schema, signals: Sequence[type[Signal]], origins: Origins
+    ) -> Iterator[Arrival]:
+        """What all senders have sent, in the order of what they read, with places behind those of all before."""
+        senders = {sender: origin_of(last) for sender, last in inbox.lasts().items()}
+        first, in_order = self.splits, sorted(senders, key=senders.__getitem__)
+        self.begin([senders[sender] for sender in in_order])
+        for number, sender in enumerate(in_order, first):
+            origins.begin(number, self.items)
+            for arrival in blocks_of(inbox, sender, schema, signals):
+                if arrival.places is not None:
+                    arrival = replace(arrival, places=arrival.places + (number << SPLIT_BITS))
+                yield arrival
+
+    def begin(self, origins: Sequence[Origin]) -> None:
+        """These splits come next."""
+        self.origins, self.splits = list(origins), self.splits + len(origins)
+
+    def noted(self, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
+        """The same, while they are counted; where there are signals, all keys must hear of them."""
+        for arrival in arrivals:
+            if arrival.signals:
+                for pages in self.pages.values():
+                    pages.load_all()
+            yield arrival
+            self.items += arrival.rows.num_rows
+
+    def label(self, split: int) -> str:
+        return self.origins[split - self.splits].label
+
+    # What is remembered
+
+    def resume(self, run: Run) -> None:
+        if not self.is_new:
+            resume(run, self.frame)
+        for group in key_groups(run):
+            size, count = self.sizes.get(f"pages{group.number}", np.array([1, 0])).tolist()
+            self.pages[group.key] = Pages(group, GroupStore(self.store, group.number), size, count)
+        run.memory.before_keys = self._before_keys
+
+    def _before_keys(self, key: n.KeyBy, columns: Sequence[pa.Array]) -> None:
+        if key in self.pages:
+            self.pages[key].touch(columns)
+
+    def keep(self, run: Run) -> Mapping[str, int]:
+        frame = frame_of(run) | {"counts": np.array([self.items, self.splits])}
+        for pages in self.pages.values():
+            pages.save()
+            frame[f"pages{pages.group.number}"] = np.array([pages.size, pages.count])
+        self.store.put_frame(packed(frame))
+        return dict(sizes(self.pages.values()))

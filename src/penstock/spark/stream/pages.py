@@ -1,0 +1,188 @@
+"""The keys of a bucket in pages, so that a micro-batch reads and writes those that it touches, and no others.
+
+A page holds the keys of one class of a hash, with their records. Pages are made by linear hashing: as keys become more,
+one page after the other is split in two, so that the number of keys in a page stays about the same and no batch has to
+lay all of them out anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.kept import KeyGroup
+from penstock.engine.keys import KeyValues, key_values
+from penstock.engine.packed import packed, unpacked
+from penstock.engine.upgrade import upgraded
+from penstock.graph import types
+from penstock.kernels import partition
+
+PAGE_BYTES = 16 << 10
+"""About how large a page is: a state store gives and takes it in one call."""
+COPIED_BYTES = 64 << 20
+
+
+class PageStore(Protocol):
+    """Pages by number, as bytes."""
+
+    def get(self, page: int) -> bytes | None: ...
+
+    def put(self, page: int, held: bytes) -> None: ...
+
+    def all(self) -> Iterable[tuple[int, bytes]]: ...
+
+
+class Pages:
+    """The pages of one group of keys, over a store of them.
+
+    Invariants: the keys of every page that is `loaded` are known to the group, with all that belongs to them; a key
+    that was touched is in a loaded page. There are `count` keys in `size` pages.
+    """
+
+    def __init__(self, group: KeyGroup, store: PageStore, size: int = 1, count: int = 0) -> None:
+        self.group, self.store, self.size, self.count = group, store, size, count
+        self.loaded = np.zeros(size, bool)
+        self.held: dict[int, bytes] = {}
+        """The loaded pages as they were."""
+        self.touched = self.written = self.before = 0
+
+    # Into memory
+
+    def touch(self, columns: Sequence[pa.Array]) -> None:
+        """Know all that there is to know of these keys."""
+        if self.loaded.all():
+            return
+        pages = self.pages_of(key_values(columns))
+        for page in np.unique(pages[~self.loaded[pages]]).tolist():
+            self._load(page, self.store.get(page))
+
+    def load_all(self) -> None:
+        """Know all keys."""
+        if not self.loaded.all():
+            for page, held in self.store.all():
+                if not self.loaded[page]:
+                    self._load(page, held)
+            self.loaded[:] = True
+
+    def _load(self, page: int, held: bytes | None) -> None:
+        self.loaded[page] = True
+        self.touched += 1
+        if held is not None:
+            self.held[page] = held
+            arrays = unpacked(held)
+            records = upgraded(arrays.pop("records"), self.group.dtype, self.group.states)
+            self.before += len(records)
+            self.group.put(_values(arrays, self.group), records)
+
+    def pages_of(self, values: Sequence[KeyValues]) -> np.ndarray:
+        """The page of each key."""
+        hashes = _hashes(values)
+        level = max(1, self.size - 1).bit_length()
+        pages = hashes & np.uint64((1 << level) - 1)
+        beyond = pages >= np.uint64(self.size)
+        pages[beyond] &= np.uint64((1 << (level - 1)) - 1)
+        return pages.astype(np.int64)
+
+    # Out of memory
+
+    def save(self) -> None:
+        """Write the pages that have changed, and more of them where keys have become many."""
+        self.count += self.group.index.count - self.before
+        self._grow()
+        values = self.group.index.values()
+        pages = self.pages_of(values)
+        order = np.argsort(pages, kind="stable")
+        loaded = np.flatnonzero(self.loaded)
+        bounds = np.searchsorted(pages[order], np.append(loaded, self.size))
+        # Some at a time, because their records are copied.
+        at_once = max(1, COPIED_BYTES // (self.group.dtype.itemsize * _keys_in_page(self.group)))
+        for first in range(0, len(loaded), at_once):
+            some = slice(first, min(first + at_once, len(loaded)))
+            slots = order[bounds[some.start] : bounds[some.stop]]
+            taken, records = _taken(values, slots), self.group.take(slots)
+            ends = bounds[some.start : some.stop + 1] - bounds[some.start]
+            for page, (start, stop) in zip(loaded[some].tolist(), pairwise(ends.tolist()), strict=True):
+                self._write(page, packed(_arrays(taken, start, stop) | {"records": records[start:stop]}))
+
+    def _write(self, page: int, made: bytes) -> None:
+        if made != self.held.get(page):
+            self.store.put(page, made)
+            self.written += 1
+
+    def _grow(self) -> None:
+        """Have as many pages as the keys need: those that are split are loaded, and written with the others."""
+        wanted = max(self.size, -(-self.count // _keys_in_page(self.group)))
+        for page in range(self.size, wanted):
+            source = page
+            while source >= self.size:
+                source -= 1 << (source.bit_length() - 1)
+            if not self.loaded[source]:
+                self._load(source, self.store.get(source))
+        self.loaded = np.append(self.loaded, np.ones(wanted - self.size, bool))
+        self.size = wanted
+
+
+def _values(arrays: dict[str, np.ndarray], group: KeyGroup) -> list[KeyValues]:
+    found: list[KeyValues] = []
+    for at, t in enumerate(group.index.types):
+        if types.is_text(t):
+            offsets = np.concatenate(([0], np.cumsum(arrays[f"lengths{at}"], dtype=np.int64)))
+            found.append((offsets, arrays[f"texts{at}"]))
+        else:
+            found.append(arrays[f"key{at}"])
+    return found
+
+
+def _hashes(values: Sequence[KeyValues]) -> np.ndarray:
+    count = len(values[0][0]) - 1 if isinstance(values[0], tuple) else len(values[0])
+    hashes = np.zeros(count, np.uint64)
+    for held in values:
+        if isinstance(held, tuple):
+            partition.hash_texts(*held, hashes)
+        else:
+            partition.hash_integers(held, hashes)
+    return hashes
+
+
+def _keys_in_page(group: KeyGroup) -> int:
+    return max(8, PAGE_BYTES // (group.dtype.itemsize + 16 * len(group.index.types)))
+
+
+def _taken(values: Sequence[KeyValues], slots: np.ndarray) -> list[KeyValues]:
+    """The keys of some numbers, in this order."""
+    found: list[KeyValues] = []
+    for held in values:
+        if isinstance(held, tuple):
+            offsets, data = (np.ascontiguousarray(part) for part in held)
+            buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
+            column = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+            found.append(key_values([column.take(pa.array(slots))])[0])
+        else:
+            found.append(held[slots])
+    return found
+
+
+def _arrays(values: Sequence[KeyValues], start: int, stop: int) -> dict[str, np.ndarray]:
+    """Some keys, one after the other, as arrays."""
+    found = {}
+    for at, held in enumerate(values):
+        if isinstance(held, tuple):
+            offsets, data = held[0][start : stop + 1], held[1]
+            found[f"lengths{at}"] = np.diff(offsets).astype(np.uint32)
+            found[f"texts{at}"] = data[offsets[0] : offsets[-1]]
+        else:
+            found[f"key{at}"] = held[start:stop]
+    return found
+
+
+def sizes(pages: Iterable[Pages]) -> Iterator[tuple[str, int]]:
+    """What pages are, in numbers."""
+    listed = list(pages)
+    yield "keys", sum(each.count for each in listed)
+    yield "pages", sum(each.size for each in listed)
+    yield "touched", sum(each.touched for each in listed)
+    yield "written", sum(each.written for each in listed)

@@ -1,0 +1,258 @@
+"""A graph as a query of Structured Streaming.
+
+New files, and signals that were sent, are rows that name their paths: Spark's own logs decide which of them belong to a
+micro-batch. Tasks read the files and run the first stage; block rows go to the buckets of the next, which Spark calls
+once each, with their state. What comes back at the end is small, as of a batch job, and is committed by the driver; or
+it goes on to a sink of Spark's.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.engine.options import Options
+from penstock.errors import GraphError, PenstockError
+from penstock.graph import nodes as n
+from penstock.graph.files.items import FileItems
+from penstock.graph.tree import Tree, signals_at
+from penstock.graph.window import Whole
+from penstock.plan.cut import Cut, cut
+from penstock.spark import job
+from penstock.spark.block import ROWS, Block, blocks
+from penstock.spark.frame import cast, spark_schema
+from penstock.spark.reason import refuse_held
+from penstock.spark.remote import over_arrived, over_blocks, packed
+from penstock.spark.session import session, stream_session
+from penstock.spark.stream.arrived import FILE, SIGNAL, Reader
+from penstock.spark.stream.bucket import Bucket
+from penstock.spark.stream.checkpoint import Checkpoint
+from penstock.spark.stream.description import describe
+from penstock.spark.stream.layout import spread, stream_layout
+from penstock.spark.stream.sinks import SparkSink, sink_of
+from penstock.spark.task import RESULT, Counted, raise_failed
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PATHS = "path string, modificationTime timestamp, length long, content binary"
+"""The columns of Spark's source of whole files. What is not selected is not read."""
+KEPT_BATCHES = 100
+"""Of how many micro-batches the records stay."""
+
+
+class StreamQuery:
+    """One result of a graph, planned as a query. It can be started once."""
+
+    def __init__(
+        self,
+        leaf: n.GraphNode,
+        sink: Any,
+        checkpoint: Any,
+        spark: SparkSession | None = None,
+        *,
+        format: str = "parquet",
+        ordered: bool = False,
+        buckets: int | None = None,
+        files_per_batch: int | None = None,
+        **options: Any,
+    ) -> None:
+        self.leaf, self.tree = leaf, Tree((leaf,))
+        self.items = _watched(leaf.source)
+        self.files_per_batch = _whole("files_per_batch", files_per_batch)
+        self.signals = {signal.__name__: signal for node in self.tree.nodes for signal in signals_at(node)}
+        self.cut: Cut = cut([leaf], list(self.signals.values()), is_ordered=ordered)
+        refuse_endings(self.tree)
+        self.sink = sink_of(sink, leaf, format, options)
+        Options.of(options)
+        self.options = options
+        self.user = session() if spark is None else spark
+        wanted = _whole("buckets", buckets) or max(1, int(self.user.sparkContext.defaultParallelism))
+        self.checkpoint = Checkpoint(checkpoint)
+        described = describe([leaf], buckets=wanted, sink=self.sink.about) | {"id": uuid.uuid4().hex[:8]}
+        held = self.checkpoint.open(described)
+        self.buckets, self.identity = int(held["buckets"]), str(held.get("id", ""))
+        self.failure: PenstockError | None = None
+        self.items_before = self._items_before()
+
+    def _items_before(self) -> int:
+        last = self.checkpoint.last_batch()
+        record = {} if last is None else self.checkpoint.batch(last) or {}
+        return int(record.get("items_before", 0)) + int(record.get("items", 0))
+
+    # The query
+
+    def start(self, trigger: Mapping[str, Any]) -> Any:
+        """Start the query; Spark's handle of it."""
+        try:
+            self.spark = stream_session(self.user, self.buckets, self.checkpoint.files.is_local)
+            writer = self._writer(self._rows()).option("checkpointLocation", self.checkpoint.given)
+            return (writer.trigger(**trigger) if trigger else writer).start()
+        except BaseException:
+            self.checkpoint.close()
+            raise
+
+    def _writer(self, rows: DataFrame) -> Any:
+        if isinstance(self.sink, SparkSink):
+            schema = spark_schema(self.leaf)
+            found = rows.mapInArrow(_items_of(self.leaf, schema), schema)
+            return found.writeStream.format(self.sink.format).options(**self.sink.options).outputMode("append")
+        self.sink.begin(self.checkpoint, self.identity)
+        return rows.writeStream.foreachBatch(self._commit)
+
+    def _rows(self) -> DataFrame:
+        """All that the tasks give, as block rows."""
+        held, reader = self._held(), packed(self._reader())
+        arrived = self._arrived()
+        if self.cut.is_whole:
+            found = _stateful(arrived, Bucket(held, reader))
+        else:
+            found = arrived.mapInArrow(over_arrived(held, reader), ROWS)
+        for stage in self.cut.stages[1:]:
+            assert stage.reads is not None
+            if stage.reads.kind == "order":
+                found = found.repartitionById(1, "target").mapInArrow(over_blocks(held, None), ROWS)
+            else:
+                found = _stateful(found, Bucket(held))
+        return found
+
+    def _held(self) -> bytes:
+        results = job.CollectWriter if isinstance(self.sink, SparkSink) else self.sink.results()
+        layout = stream_layout(self.cut, self.buckets)
+        program = job.program_of(self.cut, layout, results, self.options, {}, {})
+        try:
+            return packed(program)
+        except Exception as error:
+            refuse_held(self.tree.nodes, error, packed)
+            raise
+
+    def _reader(self) -> Reader:
+        return Reader(self.items.without_files(), self.signals, self.checkpoint)
+
+    def _arrived(self) -> DataFrame:
+        """A row for each file that is new, and for each signal."""
+        folder, names = self.items.root
+        found = self._watch(folder, FILE, pathGlobFilter=names)
+        if self.signals:
+            found = found.unionAll(self._watch(f"{self.checkpoint.folder}/control", SIGNAL, pathGlobFilter="*.json"))
+        return found
+
+    def _watch(self, folder: str, stage: int, **options: str) -> DataFrame:
+        reader = self.spark.readStream.format("binaryFile").schema(PATHS).options(**options)
+        # Spark would forget files, and pass over those that are older than a week when they come.
+        reader = reader.option("maxFileAge", "36500d").option("recursiveFileLookup", "true")
+        if self.files_per_batch is not None:
+            reader = reader.option("maxFilesPerTrigger", self.files_per_batch)
+        (target,) = spread(1, self.buckets)
+        return reader.load(folder).selectExpr(
+            f"{target} as target",
+            f"{stage} as stage",
+            "length as sender",
+            "0L as sequence",
+            "true as is_last",
+            "encode(path, 'UTF-8') as head",
+            "cast(null as binary) as payload",
+        )
+
+    # Each micro-batch, in the driver
+
+    def _commit(self, frame: DataFrame, batch: int) -> None:
+        try:
+            self._commit_batch(frame, int(batch))
+        except PenstockError as error:
+            self.failure = error
+            raise
+        except Exception as error:
+            from penstock.spark.reason import job_error
+
+            self.failure = job_error(error, self.tree.nodes)
+            raise
+
+    def _commit_batch(self, frame: DataFrame, batch: int) -> None:
+        started = time.perf_counter()
+        arrived = [block for rows in frame.toArrow().to_batches() for block in blocks(rows)]
+        found = job.gathered(arrived)
+        ran = time.perf_counter()
+        assert not isinstance(self.sink, SparkSink)
+        record = self.sink.commit(batch, in_order(found))
+        if "items_before" not in record:
+            record |= self._counts(found.counted) | {"items_before": self.items_before}
+            record |= {"run_s": ran - started, "commit_s": time.perf_counter() - ran}
+            self.checkpoint.write_batch(batch, record)
+        self.items_before = int(record["items_before"]) + int(record["items"])
+        if batch % KEPT_BATCHES == 0:
+            self.checkpoint.forget_before(batch - KEPT_BATCHES)
+
+    def _counts(self, counted: Sequence[Counted]) -> dict[str, Any]:
+        """What a batch did, in numbers."""
+        first = [each for each in counted if each.stage == 0]
+        state = [each.state for each in counted]
+        totals = {name: sum(each.get(name, 0) for each in state) for name in ("keys", "pages", "touched", "written")}
+        return {"items": sum(each.items for each in first), "files": _files(counted)} | totals
+
+
+def _files(counted: Sequence[Counted]) -> int:
+    return sum(each.state.get("files", 0) for each in counted) + sum(
+        each.origin is not None and each.origin.is_data for each in counted
+    )
+
+
+def in_order(found: job.Gathered) -> list[Block]:
+    """The results of a micro-batch: where tasks have read files, in the order of these."""
+    origins = {each.sender: each.origin for each in found.counted if each.origin is not None}
+    blocks = found.results.get(0, [])
+    if not all(block.sender in origins for block in blocks):
+        return blocks
+    return sorted(blocks, key=lambda block: (origins[block.sender], block.sequence))
+
+
+def _stateful(rows: DataFrame, bucket: Bucket) -> DataFrame:
+    return rows.groupBy("target").transformWithStateInPandas(bucket, ROWS, "Append", "None")
+
+
+def _items_of(leaf: n.GraphNode, schema: Any) -> Any:
+    """What turns block rows into the rows of a result, for a sink of Spark's."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    own, wanted, where = pa.schema(list(leaf.shape.fields.items())), to_arrow_schema(schema), leaf.label
+
+    def convert(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            raise_failed(rows)
+            for block in blocks(rows):
+                if block.stage == RESULT:
+                    yield cast(pa.ipc.read_record_batch(block.payload, own), wanted, where)
+
+    return convert
+
+
+def _watched(source: n.Source) -> FileItems:
+    items = source.items
+    if isinstance(items, FileItems):
+        return items
+    raise GraphError(
+        f"start: {source.label} must be a source that grows: a folder (read_parquet, read_csv, read_json, read_text) or "
+        f"a streaming DataFrame; it is not"
+    )
+
+
+def refuse_endings(tree: Tree) -> None:
+    """Refuse what only the end of a stream would give: a running stream has none."""
+    for node in tree.nodes:
+        if isinstance(node, n.KeyedAggregate) and isinstance(node.window, Whole):
+            raise GraphError(
+                f"start: {node.label}: gives its rows when the stream ends, and a running stream does not end; put a "
+                f"window before it: .window(count=...) or .window(field, length=...)"
+            )
+
+
+def _whole(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise GraphError(f"start: {name} must be a whole number of at least 1; got {value!r}")
+    return value

@@ -1,0 +1,201 @@
+"""Where the results of a running stream go: folders of files, a Python function, or any sink of Spark's.
+
+For files and functions the driver takes what a micro-batch gave and commits it, before Spark notes the batch as done.
+So after a crash the same batch may come again, with the same content and the same number:
+
+- Files. What a batch is to put in place is written down first, under its number; then the parts are moved; then it is
+  noted that this is done. A batch that comes again and was written down is brought to its end from what is written
+  there, and its new parts are dropped. So every row is there once.
+- A function is called again, with the same number: it can tell by the number what it has seen.
+- Spark's own sinks keep the promises that they make.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import pickle
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.fs as pf
+
+from penstock.errors import GraphError, OutputError, PenstockError, quoted
+from penstock.graph import nodes as n
+from penstock.spark.block import Block
+from penstock.spark.format import format_of, is_option
+from penstock.spark.job import CollectWriter, table
+from penstock.spark.output import Output
+from penstock.spark.part import Part
+from penstock.spark.stream.checkpoint import Checkpoint
+from penstock.spark.task import ResultWriter
+from penstock.spark.write import PartResults
+
+FORMATS = ("parquet", "csv", "json")
+STAGING = "_penstock"
+Record = dict[str, Any]
+
+
+class Sink(Protocol):
+    """What takes the results of micro-batches, in the driver."""
+
+    about: str
+
+    def results(self) -> Callable[[int, int], ResultWriter]:
+        """What the tasks do with results."""
+
+    def begin(self, checkpoint: Checkpoint, identity: str) -> None:
+        """Be ready; what a crash has left is cleared away or brought to its end."""
+
+    def commit(self, batch: int, found: Sequence[Block]) -> Record:
+        """Take what the tasks gave for a batch, in order; what came of it."""
+
+
+class FileSink:
+    """A folder of files. The parts of a batch have its number in their names."""
+
+    def __init__(self, path: Any, leaf: n.GraphNode, format: str, options: Mapping[str, Any]) -> None:
+        schema = pa.schema(list(leaf.shape.fields.items()))
+        self.output = Output(path, format_of(format, schema, dict(options)), "append")
+        self.files, self.target = self.output.files, self.output.target
+        self.about = f"{format} in {os.fspath(path)!r}"
+        self.staged = f"{self.target}/{STAGING}"
+
+    def results(self) -> Callable[[int, int], ResultWriter]:
+        from dataclasses import replace
+
+        return PartResults(replace(self.output.staging, folder=self.staged))
+
+    def begin(self, checkpoint: Checkpoint, identity: str) -> None:
+        self.checkpoint, self.identity = checkpoint, identity
+        with self._explained():
+            if self.files.kind(self.target) == pf.FileType.File:
+                raise OutputError(f"{self.output.where} must be a folder or not be there; it is a file")
+            self.files.make_folder(self.staged)
+        last = checkpoint.last_batch()
+        waiting = {} if last is None else checkpoint.batch(last) or {}
+        if waiting.get("moves") and not waiting["is_done"]:
+            assert last is not None
+            self._finish(last, waiting)
+        with self._explained():
+            for name in self.files.names(self.staged):  # of tasks that died
+                self.files.remove_file(f"{self.staged}/{name}")
+
+    def commit(self, batch: int, found: Sequence[Block]) -> Record:
+        parts = [part for block in found for part in pickle.loads(block.payload)]
+        known = self.checkpoint.batch(batch)
+        if known is None:
+            known = self._planned(batch, parts)
+            self.checkpoint.write_batch(batch, known)
+        if not known["is_done"]:
+            known = self._finish(batch, known)
+        self._drop([part.name for part in parts])
+        return known
+
+    def _planned(self, batch: int, parts: Sequence[Part]) -> Record:
+        ending = self.output.format.ending
+        moves = [[part.name, f"part-{batch:06}-{at:04}-{self.identity}{ending}"] for at, part in enumerate(parts)]
+        rows, size = sum(part.rows for part in parts), sum(part.bytes for part in parts)
+        return {"is_done": False, "moves": moves, "rows": rows, "bytes": size}
+
+    def _finish(self, batch: int, record: Record) -> Record:
+        """Put in place what is not yet there."""
+        with self._explained():
+            for staged, name in record["moves"]:
+                source, target = f"{self.staged}/{staged}", f"{self.target}/{name}"
+                if self.files.kind(target) == pf.FileType.NotFound:
+                    self.files.move(source, target)
+        done = record | {"is_done": True}
+        self.checkpoint.write_batch(batch, done)
+        return done
+
+    def _drop(self, names: Sequence[str]) -> None:
+        for name in names:
+            with contextlib.suppress(OSError, pa.ArrowException):
+                if self.files.kind(f"{self.staged}/{name}") == pf.FileType.File:
+                    self.files.remove_file(f"{self.staged}/{name}")
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except PenstockError:
+            raise
+        except (OSError, pa.ArrowException) as error:
+            raise self.output.staging.failed(error) from None
+
+
+class FunctionSink:
+    """A function of the batch's rows, as a table, and of its number."""
+
+    def __init__(self, function: Callable[..., Any], leaf: n.GraphNode) -> None:
+        self.function, self.leaf = function, leaf
+        self.about = f"the function {getattr(function, '__name__', function)!r}"
+        try:
+            inspect.signature(function).bind(None, 0)
+        except TypeError:
+            raise GraphError(
+                f"start: a sink that is a function must take a table and the number of its batch; {self.about} cannot"
+            ) from None
+
+    def results(self) -> Callable[[int, int], ResultWriter]:
+        return CollectWriter
+
+    def begin(self, checkpoint: Checkpoint, identity: str) -> None:
+        self.checkpoint = checkpoint
+
+    def commit(self, batch: int, found: Sequence[Block]) -> Record:
+        made = table(self.leaf, found, has_places=False)
+        try:
+            self.function(made, batch)
+        except Exception as error:
+            raise OutputError(
+                f"start: {self.about} must take batch {batch}; it raised {type(error).__name__}: {error}; mend it and "
+                f"start again: the batch comes again"
+            ) from error
+        record = {"is_done": True, "rows": made.num_rows, "bytes": made.nbytes}
+        self.checkpoint.write_batch(batch, record)
+        return record
+
+
+@dataclass(frozen=True)
+class SparkSink:
+    """A sink of Spark's by the name of its format, as its writer takes it; see `spark_sink`."""
+
+    format: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def about(self) -> str:
+        return f"Spark's sink {self.format!r}"
+
+
+def spark_sink(format: str, **options: Any) -> SparkSink:
+    """Any streaming sink of Spark's, with its options, for `start`: what it promises after a crash is its own.
+
+    >>> import penstock as ps
+    >>> ps.spark_sink("kafka", topic="spikes").about
+    "Spark's sink 'kafka'"
+    """
+    if not isinstance(format, str) or not format:
+        raise GraphError(f"spark_sink: must be the name of a format; got {format!r}")
+    return SparkSink(format, {name: str(value) for name, value in options.items()})
+
+
+def sink_of(given: Any, leaf: n.GraphNode, format: str, options: dict[str, Any]) -> FileSink | FunctionSink | SparkSink:
+    """The sink that `start` was given. Options of the format are taken out of `options`."""
+    if isinstance(given, SparkSink):
+        return given
+    if isinstance(given, (str, os.PathLike)):
+        if format not in FORMATS:
+            raise GraphError(f"start: format must be one of {quoted(FORMATS)}; got {format!r}")
+        return FileSink(given, leaf, format, {k: options.pop(k) for k in list(options) if is_option(format, k)})
+    if callable(given):
+        return FunctionSink(given, leaf)
+    raise GraphError(
+        f"start: the sink must be a folder, a function of a table and the number of its batch, or ps.spark_sink(...); "
+        f"got {given!r}"
+    )
