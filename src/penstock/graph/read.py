@@ -19,6 +19,9 @@ def read_parquet(path: Any, *, schema: Any = None, partitions: bool = True, name
     `schema=`, names and types, they must have at least these, and others are not read. Folders called `key=value` give
     fields, unless `partitions=False`.
 
+    With `schema=`, one folder may still be empty when the stream is built, so that it can be started before its first
+    file is there; a batch over it is refused. Then partition folders give no fields, as none is known.
+
     >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile
     >>> import penstock as ps
     >>> folder = tempfile.TemporaryDirectory()
@@ -43,7 +46,8 @@ def read_text(
     """A stream of the lines of text files in UTF-8, in the order of their paths, without their line ends.
 
     `line` names the field. `file=` and `offset=` name fields for the path of the file, and for the byte at which the
-    line begins in it. Files whose names end with `.gz` or `.zst` are decompressed. About paths, see `read_parquet`.
+    line begins in it. Files whose names end with `.gz` or `.zst` are decompressed. About paths, and about a folder that
+    is still empty, which needs no schema here, see `read_parquet`.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -78,7 +82,8 @@ def read_csv(
     the texts that are null instead, in strings too. Empty lines are left out.
 
     Files are cut at line ends, so that a value may not hold any; with `newlines_in_values=True` it may, and each file
-    is read as a whole. Files whose names end with `.gz` or `.zst` are decompressed. About paths, see `read_parquet`.
+    is read as a whole. Files whose names end with `.gz` or `.zst` are decompressed. About paths, see `read_parquet`;
+    where a folder was empty, each file that arrives in it may have a header of its own, with the columns of `schema=`.
 
     >>> import tempfile
     >>> from pathlib import Path

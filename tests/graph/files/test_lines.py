@@ -41,7 +41,7 @@ def plain(text: str) -> list[tuple[int, str]]:
 
 
 def read_ranges(path: Path, cuts: list[int]) -> list[tuple[int, str]]:
-    (file,) = find("source 'text'", path)
+    (file,) = find("source 'text'", path).files
     fields = items_of(ps.read_text(path, offset="at")).splits(1 << 40)[0].fields if file.size else None
     found = []
     for start, stop in itertools.pairwise(cuts):
@@ -94,7 +94,7 @@ def test_line_bounds_are_those_of_numpy(values: list[int]) -> None:
 
 def test_the_range_of_a_line_is_where_it_begins(tmp_path: Path) -> None:
     write(tmp_path, t="abc\nd\n" + "e" * 100)
-    (file,) = find("s", tmp_path / "t")
+    (file,) = find("s", tmp_path / "t").files
     for start, stop, expected in [
         (0, 1, b"abc\n"),
         (1, 4, b""),

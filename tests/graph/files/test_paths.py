@@ -117,7 +117,7 @@ def test_partition_folders_of_lines(tmp_path: Path) -> None:
 def test_paths_without_files(tree: Path, path: str, message: str) -> None:
     (tree / "empty" / "_logs").mkdir(parents=True)
     with pytest.raises(ps.GraphError) as error:
-        ps.read_text(f"{tree}/{path}", name="words")
+        lines(f"{tree}/{path}", name="words")
     assert str(error.value).startswith("source 'words': " + message.format(tree))
 
 
