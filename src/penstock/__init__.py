@@ -19,6 +19,7 @@ from penstock.graph.function import returns
 from penstock.graph.read import from_spark, read_csv, read_json, read_parquet, read_text
 from penstock.graph.record import Fold, Node, Signal, State
 from penstock.graph.running import prepare, run
+from penstock.graph.sink import spark_sink
 from penstock.graph.stream import Stream, from_arrow, from_items, from_numpy
 from penstock.graph.tree import at
 from penstock.graph.types import array
@@ -63,6 +64,7 @@ __all__ = [
     "read_text",
     "returns",
     "run",
+    "spark_sink",
     "sum",
     "variance",
 ]

@@ -40,6 +40,8 @@ def frame_of(run: Run) -> Frame:
     for node, arrivals in run.memory.arrivals.items():
         if node.given.key is None:
             found[f"seen{run.tree.number[node]}"] = arrivals.seen[:1]
+        else:
+            found[f"ranked{run.tree.number[node]}"] = arrivals.ranked + arrivals.count
     return found
 
 
@@ -61,6 +63,9 @@ def resume(run: Run, frame: Frame) -> None:
             seen = left.pop(f"seen{run.tree.number[node]}", None)
             if seen is not None:
                 run.memory.arrivals_at(node).seen[:1] = seen
+            ranked = left.pop(f"ranked{run.tree.number[node]}", None)
+            if ranked is not None:
+                run.memory.arrivals_at(node).ranked = int(ranked[0])
     if left:
         raise InternalError(f"resume: nothing takes {sorted(left)}, which another run remembered")
 

@@ -38,12 +38,14 @@ class Arrivals:
     """The keys of a node that ends its keys, in the order of their first items.
 
     Invariant: `order[:count[0]]` are the numbers of the keys for which `seen` is true. `index` is, where items have
-    places, that of the first item of each key.
+    places, that of the first item of each key. Over runs that go on from each other, `ranks` tell that order; a run's own
+    keys follow the `ranked` ones before it.
     """
 
     def __init__(self) -> None:
         self.seen, self.order, self.index = np.zeros(1, bool), np.zeros(1, np.int64), np.zeros(1, np.int64)
         self.count = np.zeros(1, np.int64)
+        self.held_ranks, self.ranked = np.full(1, -1, np.int64), 0
 
     def copy(self) -> Arrivals:
         return deepcopy(self)
@@ -55,6 +57,20 @@ class Arrivals:
             self.seen = np.concatenate((self.seen, np.zeros(more, bool)))
             self.order = np.concatenate((self.order, np.zeros(more, np.int64)))
             self.index = np.concatenate((self.index, np.zeros(more, np.int64)))
+            self.held_ranks = np.concatenate((self.held_ranks, np.full(more, -1, np.int64)))
+
+    def ranks(self) -> np.ndarray:
+        """The rank of each key by its number, -1 where it has had no item."""
+        order = self.order[: int(self.count[0])]
+        new = self.held_ranks[order] < 0
+        self.held_ranks[order[new]] = self.ranked + np.flatnonzero(new)
+        return self.held_ranks
+
+    def arrange(self) -> None:
+        """Have all keys that have had an item in the order of their ranks, whichever run they came in."""
+        slots = np.flatnonzero(self.seen)
+        self.order[: len(slots)] = slots[np.argsort(self.ranks()[slots], kind="stable")]
+        self.count[0] = len(slots)
 
     def arrays(self) -> list[np.ndarray]:
         return [self.seen, self.order, self.count, self.index]

@@ -27,7 +27,7 @@ from penstock.spark import job
 from penstock.spark.align import aligned, located
 from penstock.spark.block import ROWS, Block, blocks
 from penstock.spark.failure import Failed, told
-from penstock.spark.frame import FrameItems
+from penstock.spark.frame import FrameItems, refuse_unordered
 from penstock.spark.monitor import Monitor, Report
 from penstock.spark.reason import refuse_held
 from penstock.spark.remote import (
@@ -267,20 +267,8 @@ def planned_cut(leaves: Sequence[n.GraphNode], control: Sequence[At], *, is_orde
         is_gathered_at_source=not is_frame,
     )
     if is_frame and not order:
-        _refuse_unordered(leaves[0].source, made, control, is_ordered)
+        refuse_unordered(leaves[0].source, made, control, is_ordered)
     return made
-
-
-def _refuse_unordered(source: n.Source, made: Cut, control: Sequence[At], is_ordered: bool) -> None:
-    """A DataFrame has no order of its own, so what depends on one has no meaning."""
-    reasons = [exchange.reason for exchange in made.exchanges]
-    reasons += ["a signal is placed among its items"] if control else []
-    reasons += ["the result is to be in order"] if is_ordered else []
-    if reasons:
-        raise GraphError(
-            f"{source.label}: a DataFrame must have an order, because {reasons[0]}; it has none; name the columns of "
-            f"it: from_spark(df, order_by=...)"
-        )
 
 
 def _whole(name: str, value: Any) -> int | None:

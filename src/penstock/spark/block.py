@@ -23,6 +23,7 @@ from penstock.graph import types
 from penstock.graph.record import Signal
 from penstock.kernels import partition
 from penstock.plan.cut import Exchange
+from penstock.plan.idle import Idle
 
 ROWS = "target int, stage int, sender long, sequence long, is_last boolean, head binary, payload binary"
 """The columns of block rows in Spark. `target` is the partition that takes the row."""
@@ -97,6 +98,17 @@ def origin_of(last: Block) -> Origin:
     return pickle.loads(last.head)[3]  # type: ignore[no-any-return]
 
 
+def newest_of(last: Block) -> Any:
+    """The newest time of what a sender has sent, which its last block tells; None where there was none."""
+    return (*pickle.loads(last.head), None, None)[4]
+
+
+def times_of(rows: pa.RecordBatch, idle: Idle) -> np.ndarray:
+    """The times of items, by which their keys are not idle."""
+    (values,) = arrays_of(rows.column(idle.time))
+    return values.astype(np.float64 if idle.is_float else np.int64, copy=False)
+
+
 # Into blocks
 
 
@@ -129,6 +141,8 @@ class BlockWriter:
         self.marks: list[list[tuple[int, tuple[int, Any]]]] = [[] for _ in targets]
         """The signals among the items of each target: how many items lie before, and which."""
         self.items = self.bytes = 0
+        self.newest: Any = None
+        """The newest time of all items, where there are times by which keys go idle."""
 
     def signal(self, signal: Signal) -> Iterator[pa.RecordBatch]:
         """A signal goes to every target, behind what was sent so far."""
@@ -146,6 +160,7 @@ class BlockWriter:
         if self.exchange.has_places and n.PLACE not in rows.schema.names:
             rows = rows.append_column(n.PLACE, pa.array(np.arange(self.place, self.place + rows.num_rows)))
             self.place += rows.num_rows
+        self._note_times(rows)
         self._make_room(rows)
         buckets = self._buckets(rows)
         slots = np.empty(rows.num_rows, np.int32)
@@ -161,6 +176,16 @@ class BlockWriter:
             start = stop
             for bucket in np.flatnonzero(self.filled == self.room):
                 yield self._block(int(bucket), is_last=False)
+
+    def _note_times(self, rows: pa.RecordBatch) -> None:
+        idle = self.exchange.idle
+        if idle is None or idle.time is None:
+            return
+        times = times_of(rows, idle)
+        times = times[np.isfinite(times)] if idle.is_float else times
+        if len(times):
+            newest = times.max().item()
+            self.newest = newest if self.newest is None else max(self.newest, newest)
 
     def _make_room(self, rows: pa.RecordBatch) -> None:
         """Decide, with the first items, how many make a block."""
@@ -205,7 +230,8 @@ class BlockWriter:
         if self.rest[bucket]:
             parts.append(pa.concat_batches(self.rest[bucket]).serialize())
         held = (count, [(part.dtype.str, base) for part, base in packed], self.marks[bucket])
-        head = pickle.dumps((*held, self.origin) if is_last and self.origin is not None else held)
+        about = () if self.origin is None and self.newest is None else (self.origin, self.newest)
+        head = pickle.dumps((*held, *about) if is_last else held)
         payload = pa.py_buffer(b"".join(memoryview(part).cast("B") for part in parts)) if count else b""
         made = row(self.targets[bucket], self.stage, self.sender, self.sequences[bucket], is_last, head, payload)
         self.bytes += made.column(6).nbytes

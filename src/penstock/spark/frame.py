@@ -13,6 +13,8 @@ from penstock.graph import nodes as n
 from penstock.graph.flat import flatten
 from penstock.graph.source import Items, fields_of
 from penstock.graph.split import Split
+from penstock.graph.tree import At
+from penstock.plan.cut import Cut
 
 if TYPE_CHECKING:
     from penstock.spark.run import SparkRun
@@ -30,13 +32,20 @@ class FrameItems(Items):
 
         Rows that are equal in the first column of the order lie in one partition.
         """
-        names = [name for name in self.frame.columns if any(_is_of(used, name) for used in columns)]
-        names = names or self.frame.columns[:1]
+        names = self._names(columns)
         if not self.order_by:
-            return self.frame.select(*map(_quoted, names))
+            return self.used(columns)
         kept = [*names, *(name for name in self.order_by if name not in names)]
         ranged = self.frame.select(*map(_quoted, kept)).repartitionByRange(partitions, _quoted(self.order_by[0]))
         return ranged.sortWithinPartitions(*map(_quoted, self.order_by)).select(*map(_quoted, names))
+
+    def used(self, columns: Collection[str]) -> Any:
+        """The columns that are used, as they come."""
+        return self.frame.select(*map(_quoted, self._names(columns)))
+
+    def _names(self, columns: Collection[str]) -> list[str]:
+        names = [name for name in self.frame.columns if any(_is_of(used, name) for used in columns)]
+        return names or list(self.frame.columns[:1])
 
 
 def _is_of(used: str, name: str) -> bool:
@@ -83,6 +92,18 @@ def frame_items(name: str, frame: Any, order_by: str | Sequence[str]) -> FrameIt
         return [FrameSplit(ordered.toArrow().to_batches())]
 
     return FrameItems(fields, here, False, frame, order)
+
+
+def refuse_unordered(source: n.Source, made: Cut, control: Sequence[At], is_ordered: bool) -> None:
+    """A DataFrame has no order of its own, so what depends on one has no meaning."""
+    reasons = [exchange.reason for exchange in made.exchanges]
+    reasons += ["a signal is placed among its items"] if control else []
+    reasons += ["the result is to be in order"] if is_ordered else []
+    if reasons:
+        raise GraphError(
+            f"{source.label}: a DataFrame must have an order, because {reasons[0]}; it has none; name the columns of "
+            f"it: from_spark(df, order_by=...)"
+        )
 
 
 # As a result

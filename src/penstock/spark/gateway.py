@@ -16,19 +16,28 @@ if TYPE_CHECKING:
 
 
 _CHATTER = ("WARNING: Using incubator modules", "Using Spark's default log4j profile")
+_OF_WORKERS = (
+    "Starting Streaming TransformWithStateInPandas Python worker",
+    "Streaming TransformWithStateInPandas Python worker",
+)
+"""How lines begin that PySpark's worker for the state of a stream prints, each with an empty one behind it."""
 
 
 class Relay:
     """Passes on what the JVM says on its standard error, once it has started.
 
     What it says before that is chatter that no setting of Java or Spark turns off; its end is kept for the message in
-    case that the JVM does not start. After that only what the user's functions print in a task comes this way.
+    case that the JVM does not start. After that only what the user's functions print in a task comes this way, and what
+    a worker of PySpark's says of itself, which is left out.
+
+    Invariant: `empty` is how many empty lines are still to come that belong to lines left out.
     """
 
     def __init__(self, source: IO[bytes]) -> None:
         self.source = source
         self.held: deque[str] = deque(maxlen=50)
         self.has_started = False
+        self.empty = 0
         self.thread = threading.Thread(target=self._run, name="penstock-relay", daemon=True)
         self.thread.start()
 
@@ -38,9 +47,19 @@ class Relay:
             if not self.has_started:
                 self.held.append(line.rstrip())
                 continue
+            if self._is_chatter(line):
+                continue
             with contextlib.suppress(ValueError, OSError):  # the screen is closed
                 sys.stderr.write(line)
                 sys.stderr.flush()
+
+    def _is_chatter(self, line: str) -> bool:
+        if line.startswith(_OF_WORKERS):
+            self.empty += 1
+            return True
+        is_chatter = self.empty > 0 and not line.strip()
+        self.empty -= is_chatter
+        return is_chatter
 
     def reason(self) -> str:
         """The line that says best why the JVM ended."""

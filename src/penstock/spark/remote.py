@@ -18,7 +18,7 @@ from penstock.spark.align import first_beginning
 from penstock.spark.block import blocks
 from penstock.spark.frame import FrameSplit
 from penstock.spark.monitor import Report, reporting
-from penstock.spark.stream.arrived import run_pieces
+from penstock.spark.stream.arrived import run_frame, run_pieces
 from penstock.spark.survey import Sought, seen_in
 from penstock.spark.task import Program, answered, run_nothing, run_received, run_split, run_whole
 
@@ -110,6 +110,13 @@ def over_arrived(held: bytes, reader: bytes) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         arrived = (block for rows in batches for block in blocks(rows))
         return run_pieces(unpacked_program(held), pickle.loads(reader), arrived, batch_number(), _partition())
+
+    return task
+
+
+def over_frame(held: bytes, order_by: Sequence[str]) -> Task:
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        return run_frame(unpacked_program(held), batches, order_by, _partition())
 
     return task
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SessionError
@@ -64,14 +65,23 @@ def block_session(spark: SparkSession) -> SparkSession:
     return beside
 
 
-def stream_session(spark: SparkSession, partitions: int, is_local: bool) -> SparkSession:
-    """A session beside `spark` for one running stream, whose checkpoint is on a local filesystem or not."""
-    beside = spark.newSession()
-    settings = s.BLOCKS | s.STREAMS | (s.LOCAL_CHECKPOINT if is_local else {})
-    for key, value in (settings | {"spark.sql.shuffle.partitions": str(partitions)}).items():
-        beside.conf.set(key, value)
-    beside.conf.set("spark.sql.session.timeZone", str(spark.conf.get("spark.sql.session.timeZone")))
-    return beside
+def stream_settings(partitions: int, is_local: bool) -> dict[str, str]:
+    """The settings of a running stream, whose checkpoint is on a local filesystem or not."""
+    found = s.BLOCKS | s.STREAMS | (s.LOCAL_CHECKPOINT if is_local else {})
+    return found | {"spark.sql.shuffle.partitions": str(partitions)}
+
+
+@contextmanager
+def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Other settings for a while; those of the user are as they were behind it."""
+    before = {key: spark.conf.get(key, None) for key in settings}
+    for key, value in settings.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key, held in before.items():
+            spark.conf.unset(key) if held is None else spark.conf.set(key, held)
 
 
 # By the identity of the user's session: that session and ours beside it.

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.engine.run import Run
+from penstock.engine.scheduler import Scheduler
 from penstock.engine.statistics import Statistics
 from penstock.errors import InternalError, PenstockError
 from penstock.graph import nodes as n
@@ -66,11 +67,25 @@ class Keeper(Protocol):
     def resume(self, run: Run) -> None:
         """Let a run, which has not begun, go on from what is remembered."""
 
+    def afterwards(self, run: Run) -> Iterator[tuple[Run, Scheduler]]:
+        """What is to be run behind the items, when the run has come to a pause: the end of keys that are idle."""
+
     def keep(self, run: Run) -> Mapping[str, int]:
         """Remember what the run does, which has come to a pause; what that is, in numbers."""
 
     def label(self, split: int) -> str:
         """What a split of this run is called in messages."""
+
+
+class Placer(Protocol):
+    """Finds the places of signals as items come; it sees them all, in order."""
+
+    @property
+    def fields(self) -> Sequence[str]:
+        """The fields that it looks at."""
+
+    def among(self, rows: pa.RecordBatch) -> list[tuple[int, Signal]]:
+        """The signals among the next items: each before the one at an offset."""
 
 
 class ResultWriter(Protocol):
@@ -102,6 +117,8 @@ class Program:
     splits: int = 1
     origin: Origin | None = None
     """In a running stream: which piece of the source a task is at."""
+    placer: Placer | None = None
+    """In a running stream: finds the places of signals among the items as these are read."""
 
     def writer(self, stage: Stage, output: Output, sender: int) -> BlockWriter | ResultWriter:
         if output.stage is None:
@@ -132,7 +149,9 @@ def run_whole(program: Program, splits: Sequence[Split]) -> Iterator[pa.RecordBa
 def _splits_in(program: Program, splits: Sequence[tuple[int, Split]], keeper: Keeper | None = None) -> Given:
     tree = Tree(program.stages[0].leaves)
     source = tree.source
-    used = used_columns(tree)
+    used, placer = used_columns(tree), program.placer
+    if placer is not None:
+        used += [name for name in placer.fields if name not in used]
     at_most = program.options.get("batch_items") or SPLIT_ITEMS
     base = program.bases.get(splits[0][0], 0) if splits else 0
     origins = Origins()
@@ -145,6 +164,8 @@ def _splits_in(program: Program, splits: Sequence[tuple[int, Split]], keeper: Ke
             for rows in split.read(used, at_most):
                 here = [(at - offset, signal) for at, signal in placed if at < offset + rows.num_rows]
                 del placed[: len(here)]
+                if placer is not None:
+                    here += placer.among(rows)
                 yield Arrival(rows, tuple(here))
                 offset += rows.num_rows
             if placed:
@@ -305,14 +326,9 @@ def _run(
         keeper.resume(run)
     outlets = {output.send: _Outlet(program.writer(stage, output, sender)) for output in stage.outputs}
     try:
-        for _, output in scheduler.run():
-            for delivery in output.deliveries:
-                node = run.tree.nodes[delivery.node]
-                if isinstance(node, n.Send):
-                    outlets[node].deliver(delivery.place, delivery.signal)
-            for leaf, rows in output.batches:
-                assert isinstance(leaf, n.Send)
-                yield from outlets[leaf].send(rows)
+        yield from _sent(run, scheduler, outlets)
+        for more, scheduled in keeper.afterwards(run) if keeper is not None else ():
+            yield from _sent(more, scheduled, outlets)
         state = keeper.keep(run) if keeper is not None else {}
         for outlet in outlets.values():
             yield from outlet.finish()
@@ -339,6 +355,18 @@ def _run(
         program.origin,
     )
     yield row(0, COUNTED, sender, stage.number, True, pickle.dumps(counted))
+
+
+def _sent(run: Run, scheduler: Scheduler, outlets: Mapping[n.Send, _Outlet]) -> Iterator[pa.RecordBatch]:
+    """Run, and send what comes of it; the rows that leave."""
+    for _, output in scheduler.run():
+        for delivery in output.deliveries:
+            node = run.tree.nodes[delivery.node]
+            if isinstance(node, n.Send):
+                outlets[node].deliver(delivery.place, delivery.signal)
+        for leaf, rows in output.batches:
+            assert isinstance(leaf, n.Send)
+            yield from outlets[leaf].send(rows)
 
 
 def answered(number: int, work: Callable[[], Any]) -> Iterator[pa.RecordBatch]:

@@ -1,4 +1,4 @@
-"""Micro-batches of a stream one after the other in this process, with lists for Spark's shuffle and dicts for its state.
+"""Micro-batches of a stream in this process, one by one, with lists for Spark's shuffle and dicts for its state.
 
 Everything of a stream but Spark itself, on thousands of graphs; now and then a micro-batch is done twice, as after a
 crash. `python -m tests.spark.stream.simulated --seed 7` repeats one, `--count 2000 --first 0` tries many.

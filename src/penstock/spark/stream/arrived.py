@@ -6,19 +6,21 @@ between the last item of the micro-batch before and the first of this one, for e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.errors import InternalError, PenstockError
 from penstock.graph.files.items import FileItems
 from penstock.graph.record import Signal
 from penstock.graph.source import UNCUT
 from penstock.graph.split import NoItems, Split
 from penstock.spark.block import Block, Origin
 from penstock.spark.failure import Failed
+from penstock.spark.frame import FrameSplit
 from penstock.spark.stream.checkpoint import Checkpoint
+from penstock.spark.stream.control import Pending, Planned
 from penstock.spark.stream.keeper import StateKeeper
 from penstock.spark.task import Program, failing, run_open, run_split
 
@@ -33,6 +35,8 @@ class Reader:
     items: FileItems | None
     signals: Mapping[str, type[Signal]]
     checkpoint: Checkpoint
+    plan: Planned | None = None
+    """Signals whose places are to be found among the items."""
 
     def takes(self, block: Block) -> bool:
         """Whether what a row names is meant: Spark also finds files that no glob of ours would."""
@@ -47,6 +51,20 @@ class Reader:
             return Piece(Origin(False, path), NoItems(), (signal,))
         assert self.items is not None
         return Piece(Origin(True, path), ArrivedFile(self.items, path, block.sender))
+
+    def placer(self, batch: int, first: int | None = None) -> Pending | None:
+        """What finds those places in a micro-batch whose first item has this index, or the one that was noted."""
+        if self.plan is None:
+            return None
+        return Pending(self.plan, self.checkpoint, batch, self._items_before(batch) if first is None else first)
+
+    def _items_before(self, batch: int) -> int:
+        if batch == 0:
+            return 0
+        record = self.checkpoint.batch(batch - 1)
+        if record is None:
+            raise InternalError(f"what batch {batch - 1} did was not noted")
+        return int(record["items_before"]) + int(record["items"])
 
 
 @dataclass(frozen=True)
@@ -75,8 +93,10 @@ class ArrivedFile(Split):
 def run_pieces(
     program: Program, reader: Reader, arrived: Iterable[Block], batch: int, partition: int
 ) -> Iterator[pa.RecordBatch]:
-    """Run the first stage on each piece that a task is given."""
-    for ordinal, block in enumerate(filter(reader.takes, arrived)):
+    """Run the first stage on each piece that a task is given; all in order, where signals are placed among them."""
+    placer = reader.placer(batch)
+    taken = filter(reader.takes, arrived)
+    for ordinal, block in enumerate(taken if placer is None else sorted(taken, key=_in_order)):
         sender = partition << 32 | ordinal
         try:
             piece = reader.piece(block, batch)
@@ -84,7 +104,27 @@ def run_pieces(
             yield from failing(program, Failed(0, sender, error))
             continue
         placed = {sender: tuple((0, signal) for signal in piece.signals)}
-        yield from run_split(replace(program, origin=piece.origin, signals=placed), sender, piece.split)
+        yield from run_split(replace(program, origin=piece.origin, signals=placed, placer=placer), sender, piece.split)
+
+
+def run_frame(
+    program: Program, batches: Iterable[pa.RecordBatch], order_by: Sequence[str], partition: int
+) -> Iterator[pa.RecordBatch]:
+    """Run the first stage on the rows of a streaming DataFrame: in order, where columns for one are named.
+
+    Spark sorts no stream, so the rows of a micro-batch come to one task then, which sorts them.
+    """
+    if order_by:
+        held = list(batches)
+        order = [(name, "ascending") for name in order_by]
+        batches = pa.Table.from_batches(held).sort_by(order).to_batches() if held else []
+    origin = Origin(True, f"partition {partition:06} of the DataFrame")
+    sender = 1 << 60 | partition
+    yield from run_split(replace(program, origin=origin), sender, FrameSplit(batches))
+
+
+def _in_order(block: Block) -> tuple[bool, bytes]:
+    return block.stage != SIGNAL, bytes(block.head)
 
 
 def run_together(
@@ -103,4 +143,5 @@ def run_together(
     keeper.begin([piece.origin for piece in pieces])
     splits = [(first + at, piece.split) for at, piece in enumerate(pieces)]
     signals = {first + at: tuple((0, signal) for signal in piece.signals) for at, piece in enumerate(pieces)}
-    yield from run_open(replace(program, signals=signals, bases={first: keeper.items}), splits, keeper)
+    placer = reader.placer(batch, keeper.items)
+    yield from run_open(replace(program, signals=signals, bases={first: keeper.items}, placer=placer), splits, keeper)

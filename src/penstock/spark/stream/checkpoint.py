@@ -156,7 +156,7 @@ class Checkpoint:
                     self.remove(f"batches/{batch:020}")
             for name in self.names("placed"):
                 place = self.read(f"placed/{name}")
-                if place is not None and place["batch"] < number:
+                if place is not None and place["batch"] < number and not name.startswith("at-"):
                     self.remove(f"control/{name}")  # first, so that no signal seems to wait for its place again
                     self.remove(f"placed/{name}")
 

@@ -157,12 +157,13 @@ def _of_source(held: Description, now: Description) -> Iterator[str]:
 
 
 def _of_nodes(held: Description, now: Description) -> Iterator[str]:
+    told: set[str] = set()
     names, new_names = ([_name(node) for node in each["nodes"]] for each in (held, now))
     for what, start, stop, new_start, new_stop in SequenceMatcher(None, names, new_names, False).get_opcodes():
         old, new = held["nodes"][start:stop], now["nodes"][new_start:new_stop]
         if what == "equal":
             for one, other in zip(old, new, strict=True):
-                yield from _of_node(one, other)
+                yield from _of_node(one, other, told)
         else:
             yield from _of_others(old, new, _before(held["nodes"], start))
     if names == new_names:
@@ -188,17 +189,18 @@ def _of_others(old: Sequence[Mapping[str, Any]], new: Sequence[Mapping[str, Any]
         yield f"the graph has the new node {other['label']}{where}"
 
 
-def _of_node(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+def _of_node(old: Mapping[str, Any], new: Mapping[str, Any], told: set[str]) -> Iterator[str]:
+    """What differs in a node. Of fields only what was not `told` of a node before it, from which it comes."""
     where = new["label"]
-    if old["key"] != new["key"]:
-        yield f"{where}: its key was {quoted(old['key'])}, is {quoted(new['key'])}"
-    for fields_of in ("parents", "fields"):
-        yield from _about(where, differing_fields(old[fields_of], new[fields_of]))
-    what = "node" if new["kind"] == "Through" else "state"
-    yield from _of_record(what, where, old["state"], new["state"])
     for name, was in old["settings"].items():
         if new["settings"].get(name, was) != was:
             yield f"{where}: its {name} was {was}, is {new['settings'][name]}"
+    for fields_of in ("fields", "parents"):
+        found = [each for each in differing_fields(old[fields_of], new[fields_of]) if each not in told]
+        told.update(found)
+        yield from _about(where, found)
+    what = "node" if new["kind"] == "Through" else "state"
+    yield from _of_record(what, where, old["state"], new["state"])
     for name in old["folds"]:
         if name in new["folds"]:
             yield from _of_record("fold", where, old["folds"][name], new["folds"][name])

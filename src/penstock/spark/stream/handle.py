@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import GraphError, JobError, PenstockError, quoted
 from penstock.graph import nodes as n
+from penstock.graph.files.items import FileItems
 from penstock.graph.record import Signal
 from penstock.spark.reason import job_error
+from penstock.spark.stream.progress import StreamProgress, Waiting, has_run, progress_of
 from penstock.spark.stream.query import StreamQuery
 from penstock.spark.stream.signals import Place, values_of
 
@@ -48,32 +48,9 @@ def trigger_of(given: Any) -> Mapping[str, Any]:
     if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and 0 < seconds < 1e9:
         return {"processingTime": f"{round(1000 * seconds)} milliseconds"}
     raise GraphError(
-        f"start: trigger must be None (as fast as it can), a number of seconds or a timedelta, or 'available' (whatever "
-        f"is there, and then stop); got {given!r}"
+        f"start: trigger must be None (as fast as it can), a number of seconds or a timedelta, or 'available' "
+        f"(whatever is there, and then stop); got {given!r}"
     )
-
-
-@dataclass(frozen=True, slots=True)
-class StreamProgress:
-    """How a stream is doing: its last micro-batch, and what there is in all.
-
-    `seconds` is how long the batch took, `phases` where that went, in milliseconds as Spark and we count them. `waiting`
-    is how many files are known and not taken yet.
-    """
-
-    batch: int
-    items: int
-    items_per_s: float
-    rows: int
-    total_items: int
-    waiting: int
-    keys: int
-    pages: int
-    pages_touched: int
-    pages_written: int
-    state_bytes: int
-    seconds: float
-    phases: Mapping[str, float]
 
 
 class StreamHandle:
@@ -81,6 +58,9 @@ class StreamHandle:
 
     def __init__(self, query: StreamQuery, running: Any) -> None:
         self.query, self.running = query, running
+        self.told: Mapping[str, Any] | None = None
+        """What Spark has told last of a micro-batch."""
+        self.waiting = Waiting(query.items, query.checkpoint) if isinstance(query.items, FileItems) else None
 
     @property
     def status(self) -> str:
@@ -108,7 +88,7 @@ class StreamHandle:
             left = 1.0 if deadline is None else min(1.0, deadline - time.monotonic())
             if left <= 0:
                 return False
-            self._wait(left)
+            self._wait(max(left, 0.01))
         failure = self.exception
         if failure is not None:
             raise failure
@@ -134,8 +114,8 @@ class StreamHandle:
         """
         if type(signal).__name__ not in self.query.signals or not isinstance(signal, Signal):
             raise GraphError(
-                f"send: must be a signal that a node handles, {quoted(self.query.signals) or 'of which there is none'}; "
-                f"got {signal!r}"
+                f"send: must be a signal that a node handles; got {signal!r}, and there are "
+                f"{quoted(self.query.signals) or 'none'}"
             )
         if not self.running.isActive:
             raise JobError("send: the stream must be running; it is not; start it again")
@@ -143,34 +123,26 @@ class StreamHandle:
         return self.query.checkpoint.wait_placed(sent, timeout_s)
 
     def progress(self) -> StreamProgress | None:
-        """How it is doing, of the last micro-batch that is done; None before the first."""
+        """How it is doing, of the last micro-batch that is done; None before the first since it was started."""
         told = self.running.lastProgress
-        number = self.query.checkpoint.last_batch()
-        if number is None or told is None:
-            return None
-        record = self.query.checkpoint.batch(number) or {}
-        return _progress(number, record, told if isinstance(told, dict) else json.loads(told.json))
+        if not has_run(told):
+            told = self.told or next(reversed(self._recent()), None)
+        self.told = told
+        return None if told is None else self._progress(told, self._waiting())
 
+    def recent(self, after: int = -1) -> list[StreamProgress]:
+        """How it has been doing: the same of each micro-batch since it was started, but no more than the last 1,000.
 
-def _progress(number: int, record: Mapping[str, Any], told: Mapping[str, Any]) -> StreamProgress:
-    seconds = told.get("durationMs", {}).get("triggerExecution", 0) / 1000
-    items = int(record.get("items", 0))
-    phases = {name: float(value) for name, value in told.get("durationMs", {}).items()}
-    phases |= {name.replace("_s", ""): 1000 * record[name] for name in ("run_s", "commit_s") if name in record}
-    waiting = [source.get("metrics", {}) or {} for source in told.get("sources", [])]
-    stores = told.get("stateOperators", [])
-    return StreamProgress(
-        number,
-        items,
-        items / seconds if seconds else 0.0,
-        int(record.get("rows", 0)),
-        int(record.get("items_before", 0)) + items,
-        sum(int(each.get("numFilesOutstanding", 0)) for each in waiting),
-        int(record.get("keys", 0)),
-        int(record.get("pages", 0)),
-        int(record.get("touched", 0)),
-        int(record.get("written", 0)),
-        sum(int(store.get("memoryUsedBytes", 0)) for store in stores),
-        seconds,
-        phases,
-    )
+        Only those with a greater number than `after`. All tell of the files that wait now.
+        """
+        waiting = self._waiting()
+        return [self._progress(told, waiting) for told in self._recent() if told["batchId"] > after]
+
+    def _recent(self) -> list[Mapping[str, Any]]:
+        return [told for told in self.running.recentProgress if has_run(told)]
+
+    def _progress(self, told: Mapping[str, Any], waiting: int | None) -> StreamProgress:
+        return progress_of(told, self.query.checkpoint.batch(int(told["batchId"])) or {}, waiting)
+
+    def _waiting(self) -> int | None:
+        return None if self.waiting is None else self.waiting.count()

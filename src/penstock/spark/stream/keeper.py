@@ -110,7 +110,7 @@ class StateKeeper:
             self.items += arrival.rows.num_rows
 
     def label(self, split: int) -> str:
-        return self.origins[split - self.splits].label
+        return str(self.origins[split - self.splits].label)
 
     # What is remembered
 
@@ -118,8 +118,8 @@ class StateKeeper:
         if not self.is_new:
             resume(run, self.frame)
         for group in key_groups(run):
-            size, count = self.sizes.get(f"pages{group.number}", np.array([1, 0])).tolist()
-            self.pages[group.key] = Pages(group, GroupStore(self.store, group.number), size, count)
+            held = self.sizes.get(f"pages{group.number}", np.array([1, 0, 0])).tolist()
+            self.pages[group.key] = Pages(group, GroupStore(self.store, group.number), *held)
         run.memory.before_keys = self._before_keys
 
     def _before_keys(self, key: n.KeyBy, columns: Sequence[pa.Array]) -> None:
@@ -130,6 +130,7 @@ class StateKeeper:
         frame = frame_of(run) | {"counts": np.array([self.items, self.splits])}
         for pages in self.pages.values():
             pages.save()
-            frame[f"pages{pages.group.number}"] = np.array([pages.size, pages.count])
-        self.store.put_frame(packed(frame))
-        return dict(sizes(self.pages.values()))
+            frame[f"pages{pages.group.number}"] = np.array([pages.size, pages.count, pages.stored_bytes])
+        made, found = packed(frame), dict(sizes(self.pages.values()))
+        self.store.put_frame(made)
+        return found | {"state_bytes": found["state_bytes"] + len(made)}

@@ -40,11 +40,11 @@ class Pages:
     """The pages of one group of keys, over a store of them.
 
     Invariants: the keys of every page that is `loaded` are known to the group, with all that belongs to them; a key
-    that was touched is in a loaded page. There are `count` keys in `size` pages.
+    that was touched is in a loaded page. There are `count` keys in `size` pages, which have `stored_bytes` in the store.
     """
 
-    def __init__(self, group: KeyGroup, store: PageStore, size: int = 1, count: int = 0) -> None:
-        self.group, self.store, self.size, self.count = group, store, size, count
+    def __init__(self, group: KeyGroup, store: PageStore, size: int = 1, count: int = 0, stored: int = 0) -> None:
+        self.group, self.store, self.size, self.count, self.stored_bytes = group, store, size, count, stored
         self.loaded = np.zeros(size, bool)
         self.held: dict[int, bytes] = {}
         """The loaded pages as they were."""
@@ -109,7 +109,9 @@ class Pages:
                 self._write(page, packed(_arrays(taken, start, stop) | {"records": records[start:stop]}))
 
     def _write(self, page: int, made: bytes) -> None:
-        if made != self.held.get(page):
+        before = self.held.get(page)
+        if made != before:
+            self.stored_bytes += len(made) - len(before or b"")
             self.store.put(page, made)
             self.written += 1
 
@@ -186,3 +188,4 @@ def sizes(pages: Iterable[Pages]) -> Iterator[tuple[str, int]]:
     yield "pages", sum(each.size for each in listed)
     yield "touched", sum(each.touched for each in listed)
     yield "written", sum(each.written for each in listed)
+    yield "state_bytes", sum(each.stored_bytes for each in listed)

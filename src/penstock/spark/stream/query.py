@@ -8,6 +8,7 @@ it goes on to a sink of Spark's.
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,18 +20,20 @@ from penstock.engine.options import Options
 from penstock.errors import GraphError, PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.files.items import FileItems
-from penstock.graph.tree import Tree, signals_at
+from penstock.graph.needs import needs
+from penstock.graph.tree import At, Tree, check_signals, signals_at
 from penstock.graph.window import Whole
-from penstock.plan.cut import Cut, cut
+from penstock.plan.cut import Cut, cut, without_items
 from penstock.spark import job
 from penstock.spark.block import ROWS, Block, blocks
-from penstock.spark.frame import cast, spark_schema
-from penstock.spark.reason import refuse_held
-from penstock.spark.remote import over_arrived, over_blocks, packed
-from penstock.spark.session import session, stream_session
+from penstock.spark.frame import FrameItems, cast, refuse_unordered, spark_schema
+from penstock.spark.reason import job_error, refuse_held
+from penstock.spark.remote import over_arrived, over_blocks, over_frame, packed
+from penstock.spark.session import session, stream_settings, with_settings
 from penstock.spark.stream.arrived import FILE, SIGNAL, Reader
 from penstock.spark.stream.bucket import Bucket
 from penstock.spark.stream.checkpoint import Checkpoint
+from penstock.spark.stream.control import Planned, planned, refuse_passed
 from penstock.spark.stream.description import describe
 from penstock.spark.stream.layout import spread, stream_layout
 from penstock.spark.stream.sinks import SparkSink, sink_of
@@ -41,6 +44,8 @@ if TYPE_CHECKING:
 
 PATHS = "path string, modificationTime timestamp, length long, content binary"
 """The columns of Spark's source of whole files. What is not selected is not read."""
+COUNTS = ("keys", "pages", "touched", "written", "state_bytes")
+"""What the tasks count of their state."""
 KEPT_BATCHES = 100
 """Of how many micro-batches the records stay."""
 
@@ -59,13 +64,15 @@ class StreamQuery:
         ordered: bool = False,
         buckets: int | None = None,
         files_per_batch: int | None = None,
+        control: Sequence[At] = (),
         **options: Any,
     ) -> None:
         self.leaf, self.tree = leaf, Tree((leaf,))
         self.items = _watched(leaf.source)
         self.files_per_batch = _whole("files_per_batch", files_per_batch)
+        self.control = check_signals(self.tree, control)
         self.signals = {signal.__name__: signal for node in self.tree.nodes for signal in signals_at(node)}
-        self.cut: Cut = cut([leaf], list(self.signals.values()), is_ordered=ordered)
+        self.cut = self._cut(ordered)
         refuse_endings(self.tree)
         self.sink = sink_of(sink, leaf, format, options)
         Options.of(options)
@@ -74,24 +81,55 @@ class StreamQuery:
         wanted = _whole("buckets", buckets) or max(1, int(self.user.sparkContext.defaultParallelism))
         self.checkpoint = Checkpoint(checkpoint)
         described = describe([leaf], buckets=wanted, sink=self.sink.about) | {"id": uuid.uuid4().hex[:8]}
-        held = self.checkpoint.open(described)
-        self.buckets, self.identity = int(held["buckets"]), str(held.get("id", ""))
+        self.buckets = int(self.checkpoint.open(described)["buckets"])
+        self.identity = str((self.checkpoint.description() or described)["id"])
         self.failure: PenstockError | None = None
         self.items_before = self._items_before()
+        self.plan = self._planned() if control else None
+
+    def _cut(self, ordered: bool) -> Cut:
+        signals = list(self.signals.values())
+        if isinstance(self.items, FileItems):
+            return cut([self.leaf], signals, is_ordered=ordered)
+        made = cut([self.leaf], signals, is_ordered=ordered, is_gathered_at_source=False)
+        if not self.items.order_by:
+            refuse_unordered(self.leaf.source, made, self.control, ordered)
+        return made
+
+    def _planned(self) -> Planned:
+        if isinstance(self.items, FrameItems):
+            raise GraphError(
+                "start: control= needs a source of files, whose items have an index; got a DataFrame; send the signals"
+            )
+        if isinstance(self.sink, SparkSink):
+            raise GraphError(
+                f"start: control= needs a sink that counts what was taken, a folder or a function; got "
+                f"{self.sink.about}"
+            )
+        found = planned(self.control, without_items(self.tree.source))
+        refuse_passed(found, self.checkpoint, self.items_before)
+        return found
 
     def _items_before(self) -> int:
+        """How many items all micro-batches have taken. One that a crash cut short comes again, and is counted then."""
         last = self.checkpoint.last_batch()
-        record = {} if last is None else self.checkpoint.batch(last) or {}
-        return int(record.get("items_before", 0)) + int(record.get("items", 0))
+        for number in () if last is None else (last, last - 1):
+            record = self.checkpoint.batch(number) or {}
+            if "items_before" in record:
+                return int(record["items_before"]) + int(record["items"])
+        return 0
 
     # The query
 
     def start(self, trigger: Mapping[str, Any]) -> Any:
         """Start the query; Spark's handle of it."""
         try:
-            self.spark = stream_session(self.user, self.buckets, self.checkpoint.files.is_local)
-            writer = self._writer(self._rows()).option("checkpointLocation", self.checkpoint.given)
-            return (writer.trigger(**trigger) if trigger else writer).start()
+            self.spark = self.user if isinstance(self.items, FileItems) else self.items.frame.sparkSession
+            settings = stream_settings(self.buckets, self.checkpoint.files.is_local)
+            # A query takes the settings of its session when it is started, and keeps them.
+            with with_settings(self.spark, settings):
+                writer = self._writer(self._rows()).option("checkpointLocation", self.checkpoint.given)
+                return (writer.trigger(**trigger) if trigger else writer).start()
         except BaseException:
             self.checkpoint.close()
             raise
@@ -107,11 +145,8 @@ class StreamQuery:
     def _rows(self) -> DataFrame:
         """All that the tasks give, as block rows."""
         held, reader = self._held(), packed(self._reader())
-        arrived = self._arrived()
-        if self.cut.is_whole:
-            found = _stateful(arrived, Bucket(held, reader))
-        else:
-            found = arrived.mapInArrow(over_arrived(held, reader), ROWS)
+        is_whole = self.cut.is_whole
+        found = _stateful(self._arrived(), Bucket(held, reader)) if is_whole else self._first(held, reader)
         for stage in self.cut.stages[1:]:
             assert stage.reads is not None
             if stage.reads.kind == "order":
@@ -119,6 +154,18 @@ class StreamQuery:
             else:
                 found = _stateful(found, Bucket(held))
         return found
+
+    def _first(self, held: bytes, reader: bytes) -> DataFrame:
+        """The first stage, over files or over a DataFrame; what signals send is beside it."""
+        task = over_arrived(held, reader)
+        if isinstance(self.items, FileItems):
+            arrived = self._arrived()
+            # Which item is the n-th can be known only by reading one file after the other.
+            return (arrived if self.plan is None else arrived.coalesce(1)).mapInArrow(task, ROWS)
+        order = self.items.order_by
+        rows = self.items.used(needs(self.tree)[self.tree.source] | set(order))
+        found: DataFrame = (rows.coalesce(1) if order else rows).mapInArrow(over_frame(held, order), ROWS)
+        return found.unionAll(self._sent().mapInArrow(task, ROWS)) if self.signals else found
 
     def _held(self) -> bytes:
         results = job.CollectWriter if isinstance(self.sink, SparkSink) else self.sink.results()
@@ -131,15 +178,18 @@ class StreamQuery:
             raise
 
     def _reader(self) -> Reader:
-        return Reader(self.items.without_files(), self.signals, self.checkpoint)
+        items = self.items.without_files() if isinstance(self.items, FileItems) else None
+        return Reader(items, self.signals, self.checkpoint, self.plan)
 
     def _arrived(self) -> DataFrame:
         """A row for each file that is new, and for each signal."""
+        assert isinstance(self.items, FileItems)
         folder, names = self.items.root
         found = self._watch(folder, FILE, pathGlobFilter=names)
-        if self.signals:
-            found = found.unionAll(self._watch(f"{self.checkpoint.folder}/control", SIGNAL, pathGlobFilter="*.json"))
-        return found
+        return found.unionAll(self._sent()) if self.signals else found
+
+    def _sent(self) -> DataFrame:
+        return self._watch(f"{self.checkpoint.folder}/control", SIGNAL, pathGlobFilter="*.json")
 
     def _watch(self, folder: str, stage: int, **options: str) -> DataFrame:
         reader = self.spark.readStream.format("binaryFile").schema(PATHS).options(**options)
@@ -161,14 +211,14 @@ class StreamQuery:
     # Each micro-batch, in the driver
 
     def _commit(self, frame: DataFrame, batch: int) -> None:
+        # What is raised here is told by the handle; the way through Java would print it with a trace as well.
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         try:
             self._commit_batch(frame, int(batch))
         except PenstockError as error:
             self.failure = error
             raise
         except Exception as error:
-            from penstock.spark.reason import job_error
-
             self.failure = job_error(error, self.tree.nodes)
             raise
 
@@ -191,7 +241,7 @@ class StreamQuery:
         """What a batch did, in numbers."""
         first = [each for each in counted if each.stage == 0]
         state = [each.state for each in counted]
-        totals = {name: sum(each.get(name, 0) for each in state) for name in ("keys", "pages", "touched", "written")}
+        totals = {name: sum(each.get(name, 0) for each in state) for name in COUNTS}
         return {"items": sum(each.items for each in first), "files": _files(counted)} | totals
 
 
@@ -230,13 +280,16 @@ def _items_of(leaf: n.GraphNode, schema: Any) -> Any:
     return convert
 
 
-def _watched(source: n.Source) -> FileItems:
+def _watched(source: n.Source) -> FileItems | FrameItems:
     items = source.items
     if isinstance(items, FileItems):
+        _ = items.root
+        return items
+    if isinstance(items, FrameItems) and items.frame.isStreaming:
         return items
     raise GraphError(
-        f"start: {source.label} must be a source that grows: a folder (read_parquet, read_csv, read_json, read_text) or "
-        f"a streaming DataFrame; it is not"
+        f"start: {source.label} must be a source that grows: a folder (read_parquet, read_csv, read_json, read_text) "
+        f"or a streaming DataFrame (from_spark(spark.readStream...)); it is not"
     )
 
 

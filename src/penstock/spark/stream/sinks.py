@@ -17,7 +17,7 @@ import inspect
 import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ import pyarrow.fs as pf
 
 from penstock.errors import GraphError, OutputError, PenstockError, quoted
 from penstock.graph import nodes as n
+from penstock.graph.sink import SparkSink
 from penstock.spark.block import Block
 from penstock.spark.format import format_of, is_option
 from penstock.spark.job import CollectWriter, table
@@ -65,8 +66,6 @@ class FileSink:
         self.staged = f"{self.target}/{STAGING}"
 
     def results(self) -> Callable[[int, int], ResultWriter]:
-        from dataclasses import replace
-
         return PartResults(replace(self.output.staging, folder=self.staged))
 
     def begin(self, checkpoint: Checkpoint, identity: str) -> None:
@@ -159,30 +158,6 @@ class FunctionSink:
         record = {"is_done": True, "rows": made.num_rows, "bytes": made.nbytes}
         self.checkpoint.write_batch(batch, record)
         return record
-
-
-@dataclass(frozen=True)
-class SparkSink:
-    """A sink of Spark's by the name of its format, as its writer takes it; see `spark_sink`."""
-
-    format: str
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def about(self) -> str:
-        return f"Spark's sink {self.format!r}"
-
-
-def spark_sink(format: str, **options: Any) -> SparkSink:
-    """Any streaming sink of Spark's, with its options, for `start`: what it promises after a crash is its own.
-
-    >>> import penstock as ps
-    >>> ps.spark_sink("kafka", topic="spikes").about
-    "Spark's sink 'kafka'"
-    """
-    if not isinstance(format, str) or not format:
-        raise GraphError(f"spark_sink: must be the name of a format; got {format!r}")
-    return SparkSink(format, {name: str(value) for name, value in options.items()})
 
 
 def sink_of(given: Any, leaf: n.GraphNode, format: str, options: dict[str, Any]) -> FileSink | FunctionSink | SparkSink:

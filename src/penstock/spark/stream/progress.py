@@ -1,0 +1,151 @@
+"""How a running stream is doing: from what Spark tells of a micro-batch, and from what was noted when it was done."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from penstock.errors import GraphError
+from penstock.graph.files.items import FileItems
+from penstock.graph.files.paths import find
+from penstock.graph.files.place import Place
+from penstock.report.progress import speed_text
+from penstock.spark.stream.checkpoint import Checkpoint
+
+COMPACT = ".compact"
+"""How Spark ends the names of files in its log that hold all that was before."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProgress:
+    """How a stream is doing: its last micro-batch, and what there is in all.
+
+    Of the micro-batch: the `items` that it took from the source and the `rows` that it gave to the sink; its `seconds`,
+    and of these, in `phases`, how many it took to `look` for new files, to `plan` the batch, to `run` its tasks, to
+    `commit` what they gave, and for what is none of these (`other`).
+
+    Of the stream: `total_items` since its first start. `waiting` is how many files lie in the folder that no batch has
+    taken up; None where the source is a DataFrame. `keys` are known, in `pages`, of which the batch has read
+    `pages_touched` and changed `pages_written`; `state_bytes` is the size of all that is remembered, of keys and
+    otherwise, before the store compresses it.
+
+    With a sink of Spark's own, what tasks count does not come back: then items, keys, pages and state are 0.
+
+    >>> phases = {"look": 0.02, "plan": 0.1, "run": 0.8, "commit": 0.05, "other": 0.03}
+    >>> print(StreamProgress(7, 50_000, 50_000.0, 120, 400_000, 3, 1000, 40, 40, 38, 650_000, 1.0, phases))
+    batch 7: 50,000 items, 50 k items/s, 120 rows, 3 files waiting; 1,000 keys, 650 kB of state, 40 of 40 pages touched;
+    1.00 s: look 0.02, plan 0.10, run 0.80, commit 0.05, other 0.03
+    """
+
+    batch: int
+    items: int
+    items_per_s: float
+    rows: int
+    total_items: int
+    waiting: int | None
+    keys: int
+    pages: int
+    pages_touched: int
+    pages_written: int
+    state_bytes: int
+    seconds: float
+    phases: Mapping[str, float]
+
+    def __str__(self) -> str:
+        counts = [f"{self.items:,} items", speed_text(self.items_per_s, "items/s"), f"{self.rows:,} rows"]
+        if self.waiting is not None:
+            counts.append(f"{self.waiting:,} files waiting")
+        pages = f"{self.pages_touched:,} of {self.pages:,} pages touched"
+        state = f"; {self.keys:,} keys, {speed_text(self.state_bytes, 'B')} of state, {pages}" if self.pages else ""
+        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.phases.items())
+        return f"batch {self.batch}: {', '.join(counts)}{state}; {self.seconds:.2f} s: {phases}"
+
+
+def has_run(told: Mapping[str, Any] | None) -> bool:
+    """Whether what Spark tells is of a micro-batch, and not of a look at the source that found nothing new."""
+    return told is not None and "addBatch" in (told.get("durationMs") or {})
+
+
+def progress_of(told: Mapping[str, Any], record: Mapping[str, Any], waiting: int | None) -> StreamProgress:
+    """The progress of a micro-batch, from what Spark tells of it and what was noted."""
+    phases = _phases(told.get("durationMs") or {}, record)
+    seconds, items = sum(phases.values()), int(record.get("items", 0))
+    rows = record.get("rows", (told.get("sink") or {}).get("numOutputRows", 0))
+    return StreamProgress(
+        batch=int(told["batchId"]),
+        items=items,
+        items_per_s=items / seconds if seconds else 0.0,
+        rows=max(0, int(rows)),
+        total_items=int(record.get("items_before", 0)) + items,
+        waiting=waiting,
+        keys=int(record.get("keys", 0)),
+        pages=int(record.get("pages", 0)),
+        pages_touched=int(record.get("touched", 0)),
+        pages_written=int(record.get("written", 0)),
+        state_bytes=int(record.get("state_bytes", 0)),
+        seconds=seconds,
+        phases=phases,
+    )
+
+
+def _phases(times: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, float]:
+    """Where the time of a micro-batch went, in seconds: Spark's milliseconds, and ours, which lie within them."""
+    spent = {name: value / 1000 for name, value in times.items()}
+    whole = spent.get("triggerExecution", 0.0)
+    found = {
+        "look": spent.get("latestOffset", 0.0),
+        "plan": sum(spent.get(name, 0.0) for name in ("getBatch", "queryPlanning", "walCommit")),
+        "run": float(record.get("run_s", spent.get("addBatch", 0.0))),
+        "commit": float(record.get("commit_s", 0.0)) + spent.get("commitOffsets", 0.0),
+    }
+    return found | {"other": max(0.0, whole - sum(found.values()))}
+
+
+class Waiting:
+    """Counts the files that wait: those that are there, less those that Spark's log of the source names.
+
+    The log has a file for each micro-batch, written before it runs. Invariant: `taken` are the names, from the base of
+    the source on, of all files in those up to number `read`.
+    """
+
+    def __init__(self, items: FileItems, checkpoint: Checkpoint) -> None:
+        self.items, self.checkpoint = items, checkpoint
+        self.taken: set[str] = set()
+        self.read = -1
+
+    def count(self) -> int:
+        place = self.items.plan.found.place
+        assert place is not None  # or nothing would watch it
+        try:
+            found = find(self.items.plan.found.source, self.items.path, partitions=False, may_be_empty=True)
+        except GraphError:  # no file is there, or the folder cannot be looked into, which the stream itself will tell
+            return 0
+        self._read_log(place)
+        return sum(_inside(place, file.path) not in self.taken for file in found.files)
+
+    def _read_log(self, place: Place) -> None:
+        folder, files = f"{self.checkpoint.path}/sources/0", self.checkpoint.files
+        with contextlib.suppress(FileNotFoundError):  # there is none yet; or one is gone that a later one holds as well
+            names = {int(name.removesuffix(COMPACT)): name for name in files.names(folder) if _is_of_log(name)}
+            new = sorted(number for number in names if number > self.read)
+            whole = max((number for number in new if names[number].endswith(COMPACT)), default=0)
+            for number in new:
+                if number >= whole:
+                    self._take(place, files.read_text(f"{folder}/{names[number]}"))
+                self.read = number
+
+    def _take(self, place: Place, text: str) -> None:
+        for line in text.splitlines()[1:]:  # behind the version of the log
+            self.taken.add(_inside(place, unquote(json.loads(line)["path"])))
+
+
+def _is_of_log(name: str) -> bool:
+    return name.removesuffix(COMPACT).isdecimal()
+
+
+def _inside(place: Place, path: str) -> str:
+    return "/".join(place.below(path) or [path])
