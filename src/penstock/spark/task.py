@@ -52,11 +52,15 @@ class Counted:
     statistics: Statistics
     state: Mapping[str, int] = field(default_factory=dict)
     """Of a stage of a running stream: how many keys it knows, in how many pages, and how many it has touched."""
-    origin: Origin | None = None
+    origins: tuple[Origin, ...] = ()
+    """What it has read of a running stream."""
 
 
 class Keeper(Protocol):
     """Keeps what a stage of a running stream remembers from one run to the next."""
+
+    origins: list[Origin]
+    """What has arrived."""
 
     def received(self, stage: Stage, inbox: Inbox, origins: Origins) -> Iterator[Batch]:
         """What has arrived, in the stream's order, as batches that do not end it."""
@@ -307,6 +311,12 @@ def _guarded(
         yield from failing(program, found)
 
 
+def _origins(program: Program, keeper: Keeper | None) -> tuple[Origin, ...]:
+    if program.origin is not None:
+        return (program.origin,)
+    return () if keeper is None else tuple(keeper.origins)
+
+
 def failing(program: Program, found: Failed) -> Iterator[pa.RecordBatch]:
     """Rows that tell of a failure: to all tasks of the next stages, which need not wait for what will not come."""
     level, told = program.stages[found.stage].level, pickle.dumps(found)
@@ -352,7 +362,7 @@ def _run(
         peak,
         statistics,
         state,
-        program.origin,
+        _origins(program, keeper),
     )
     yield row(0, COUNTED, sender, stage.number, True, pickle.dumps(counted))
 

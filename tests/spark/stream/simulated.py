@@ -57,6 +57,9 @@ class Store:
     def put_page(self, group: int, page: int, held: bytes) -> None:
         self.pages[group, page] = held
 
+    def drop_page(self, group: int, page: int) -> None:
+        del self.pages[group, page]
+
     def all_pages(self, group: int) -> Iterator[tuple[int, bytes]]:
         return ((page, held) for (of, page), held in list(self.pages.items()) if of == group)
 
@@ -72,6 +75,9 @@ class Reader:
 
     def piece(self, block: Block, batch: int) -> arrived.Piece:
         return self.pieces[block.sender]
+
+    def placer(self, batch: int, first: int | None = None) -> None:
+        """Signals come as pieces."""
 
 
 def micro_batches(case: Case, chance: random.Random) -> list[list[arrived.Piece]]:
@@ -118,12 +124,18 @@ def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = 
         if chance.random() < 0.2:
             stores = before
             found = micro_batch(program, made, pieces, number, stores, chance)
-        tables.append(job.table(leaf, in_order(found), has_places=False))
+        tables.append(job.table(leaf, in_order(found, made), has_places=False))
     return made, tables
 
 
 def micro_batch(
-    program: task.Program, made: Cut, pieces: list[arrived.Piece], number: int, stores: dict, chance: random.Random
+    program: task.Program,
+    made: Cut,
+    pieces: list[arrived.Piece],
+    number: int,
+    stores: dict,
+    chance: random.Random,
+    now: int | None = None,
 ) -> job.Gathered:
     named = [Block(arrived.FILE, at, 0, True, b"", None) for at in range(len(pieces))]
     chance.shuffle(named)
@@ -137,17 +149,17 @@ def micro_batch(
         for partition, some in enumerate((named[:half], named[half:])):
             rows += arrived.run_pieces(program, reader, some, number, partition)
     for stage in made.stages[1:]:
-        rows = list(received(program, rows, stage, stores, chance))
+        rows = list(received(program, rows, stage, stores, chance, now))
     return job.gathered([each for batch in rows for each in block.blocks(batch)])
 
 
-def received(program: task.Program, rows: list[pa.RecordBatch], stage, stores: dict, chance: random.Random):
+def received(program: task.Program, rows: list[pa.RecordBatch], stage, stores: dict, chance: random.Random, now=None):
     for target in {0, *program.targets[stage.number]}:
         mine = [batch for batch in rows if batch.column(0)[0].as_py() == target]
         chance.shuffle(mine)
         pairs = ((target, each) for batch in mine for each in block.blocks(batch))
         is_kept = stage.reads.kind != "order" and target
-        keeper = StateKeeper(stores.setdefault((stage.number, target), Store())) if is_kept else None
+        keeper = StateKeeper(stores.setdefault((stage.number, target), Store()), now) if is_kept else None
         yield from task.run_blocks(program, pairs, keeper)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _HELD = StructType([StructField("held", BinaryType())])
+NOW = "now"
+"""The column that holds the time of the micro-batch in milliseconds, where keys go idle by that."""
 _PAGE = StructType([StructField("group", IntegerType()), StructField("page", IntegerType())])
 
 
@@ -44,6 +47,9 @@ class SparkStore:
     def put_page(self, group: int, page: int, held: bytes) -> None:
         self.pages.updateValue((group, page), (held,))
 
+    def drop_page(self, group: int, page: int) -> None:
+        self.pages.removeKey((group, page))
+
     def all_pages(self, group: int) -> Iterable[tuple[int, bytes]]:
         for (of, page), (held,) in self.pages.iterator():
             if of == group:
@@ -61,10 +67,11 @@ class Bucket(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         program = unpacked_program(self.held)
+        now, rows = _time_of(rows)
         arrived = _blocks(rows)
         if self.reader is None:
             pairs = ((int(key[0]), block) for block in arrived)
-            made = run_blocks(program, pairs, StateKeeper(self.store))
+            made = run_blocks(program, pairs, StateKeeper(self.store, now))
         else:
             made = run_together(program, pickle.loads(self.reader), arrived, batch_number(), StateKeeper(self.store))
         for each in made:
@@ -72,6 +79,14 @@ class Bucket(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is held open."""
+
+
+def _time_of(rows: Iterator[pd.DataFrame]) -> tuple[int | None, Iterator[pd.DataFrame]]:
+    """The time of the micro-batch in milliseconds, where the rows tell it, and the rows."""
+    first = next(rows, None)
+    if first is None:
+        return None, iter(())
+    return int(first[NOW].iloc[0]) if NOW in first else None, chain([first], rows)
 
 
 def _blocks(rows: Iterator[pd.DataFrame]) -> Iterator[Block]:

@@ -10,16 +10,18 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.intake import Arrival, Batch, arriving
-from penstock.engine.kept import frame_of, key_groups, resume
+from penstock.engine.kept import KeyGroup, ending, frame_of, key_groups, resume
 from penstock.engine.packed import packed, unpacked
 from penstock.engine.run import Run
+from penstock.engine.scheduler import Scheduler
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
-from penstock.plan.cut import Stage
-from penstock.spark.block import SPLIT_BITS, Origin, origin_of, schema_of
+from penstock.plan.cut import Exchange, Stage
+from penstock.spark.block import SPLIT_BITS, Origin, newest_of, origin_of, schema_of, times_of
 from penstock.spark.failure import Origins
 from penstock.spark.inbox import Inbox, blocks_of, merged
+from penstock.spark.stream.idle import Idleness
 from penstock.spark.stream.pages import Pages, sizes
 
 
@@ -33,6 +35,8 @@ class StateStore(Protocol):
     def page(self, group: int, page: int) -> bytes | None: ...
 
     def put_page(self, group: int, page: int, held: bytes) -> None: ...
+
+    def drop_page(self, group: int, page: int) -> None: ...
 
     def all_pages(self, group: int) -> Iterable[tuple[int, bytes]]: ...
 
@@ -50,6 +54,9 @@ class GroupStore:
     def put(self, page: int, held: bytes) -> None:
         self.store.put_page(self.group, page, held)
 
+    def drop(self, page: int) -> None:
+        self.store.drop_page(self.group, page)
+
     def all(self) -> Iterable[tuple[int, bytes]]:
         return self.store.all_pages(self.group)
 
@@ -57,25 +64,31 @@ class GroupStore:
 class StateKeeper:
     """Keeps the state of one bucket over a store.
 
-    `items` and `splits` are how many have come so far: items of this bucket, and splits of the source.
+    `items` and `splits` are how many have come so far: items of this bucket, and splits of the source. `now` is the
+    time of the micro-batch in milliseconds, where keys go idle by that.
     """
 
-    def __init__(self, store: StateStore) -> None:
-        self.store = store
+    def __init__(self, store: StateStore, now: int | None = None) -> None:
+        self.store, self.newest = store, now
         held = store.frame()
         self.frame = {} if held is None else unpacked(held)
         self.items, self.splits = self.frame.pop("counts", np.zeros(2, np.int64)).tolist()
         self.sizes: dict[str, np.ndarray] = {name: self.frame.pop(name) for name in list(self.frame) if "pages" in name}
+        self.times = Idleness.taken(self.frame)
         self.is_new = held is None
+        self.exchange: Exchange | None = None
         self.pages: dict[n.KeyBy, Pages] = {}
         self.origins: list[Origin] = []
 
     # What arrives
 
     def received(self, stage: Stage, inbox: Inbox, origins: Origins) -> Iterator[Batch]:
-        exchange = stage.reads
+        exchange = self.exchange = stage.reads
         assert exchange is not None
         schema, signals = schema_of(exchange), exchange.signals
+        if exchange.idle is not None and exchange.idle.time is not None:
+            times = [newest_of(last) for last in inbox.lasts().values()]
+            self.newest = max((time for time in times if time is not None), default=None)
         if exchange.is_merged:
             arrivals = merged(inbox, inbox.senders(), schema, signals, origins)
         else:
@@ -106,8 +119,18 @@ class StateKeeper:
             if arrival.signals:
                 for pages in self.pages.values():
                     pages.load_all()
+            self._note_times(arrival.rows)
             yield arrival
             self.items += arrival.rows.num_rows
+
+    def _note_times(self, rows: pa.RecordBatch) -> None:
+        """Note that the keys of these items are not idle."""
+        if self.exchange is None or self.exchange.idle is None or not rows.num_rows:
+            return
+        times = None if self.exchange.idle.time is None else times_of(rows, self.exchange.idle)
+        for pages in self.pages.values():
+            if pages.idleness is not None:
+                pages.note([rows.column(name) for name in self.exchange.keys], times)
 
     def label(self, split: int) -> str:
         return str(self.origins[split - self.splits].label)
@@ -119,18 +142,39 @@ class StateKeeper:
             resume(run, self.frame)
         for group in key_groups(run):
             held = self.sizes.get(f"pages{group.number}", np.array([1, 0, 0])).tolist()
-            self.pages[group.key] = Pages(group, GroupStore(self.store, group.number), *held)
+            pages = self.pages[group.key] = Pages(group, GroupStore(self.store, group.number), *held)
+            if self.exchange is not None and self.exchange.idle is not None and group.key.before is run.tree.source:
+                pages.idleness = Idleness(self.exchange.idle, group, self.times, pages.size)
+                pages.idleness.hear(self.newest)
         run.memory.before_keys = self._before_keys
 
     def _before_keys(self, key: n.KeyBy, columns: Sequence[pa.Array]) -> None:
         if key in self.pages:
             self.pages[key].touch(columns)
 
+    def afterwards(self, run: Run) -> Iterator[tuple[Run, Scheduler]]:
+        for pages in self.pages.values():
+            ended, closed = pages.idle()
+            slots = np.flatnonzero(ended | closed)
+            if len(slots):
+                made, scheduler, own = ending(run, pages.group, slots, self.items)
+                yield made, scheduler
+                pages.ended = ended
+                self._close_windows(pages, own, slots, closed)
+
+    def _close_windows(self, pages: Pages, own: KeyGroup, slots: np.ndarray, closed: np.ndarray) -> None:
+        """Take over what is left of keys whose windows were closed in a run of their own."""
+        assert pages.idleness is not None
+        (kept,) = np.nonzero(closed[slots])
+        pages.group.change(slots[kept], own.take(kept))
+        pages.group.pass_windows(slots[kept], pages.idleness.newest)
+
     def keep(self, run: Run) -> Mapping[str, int]:
         frame = frame_of(run) | {"counts": np.array([self.items, self.splits])}
         for pages in self.pages.values():
             pages.save()
             frame[f"pages{pages.group.number}"] = np.array([pages.size, pages.count, pages.stored_bytes])
+            frame |= {} if pages.idleness is None else dict(pages.idleness.frame())
         made, found = packed(frame), dict(sizes(self.pages.values()))
         self.store.put_frame(made)
         return found | {"state_bytes": found["state_bytes"] + len(made)}

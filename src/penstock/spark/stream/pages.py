@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.kept import KeyGroup
-from penstock.engine.keys import KeyValues, key_values
+from penstock.engine.keys import KeyValues, key_values, taken
 from penstock.engine.packed import packed, unpacked
 from penstock.engine.upgrade import upgraded
 from penstock.graph import types
 from penstock.kernels import partition
+from penstock.spark.stream.idle import Idleness
 
 PAGE_BYTES = 16 << 10
 """About how large a page is: a state store gives and takes it in one call."""
@@ -33,6 +34,8 @@ class PageStore(Protocol):
 
     def put(self, page: int, held: bytes) -> None: ...
 
+    def drop(self, page: int) -> None: ...
+
     def all(self) -> Iterable[tuple[int, bytes]]: ...
 
 
@@ -40,7 +43,8 @@ class Pages:
     """The pages of one group of keys, over a store of them.
 
     Invariants: the keys of every page that is `loaded` are known to the group, with all that belongs to them; a key
-    that was touched is in a loaded page. There are `count` keys in `size` pages, which have `stored_bytes` in the store.
+    that was touched is in a loaded page. There are `count` keys in `size` pages, which have `stored_bytes` in the
+    store. A page without keys is not there.
     """
 
     def __init__(self, group: KeyGroup, store: PageStore, size: int = 1, count: int = 0, stored: int = 0) -> None:
@@ -49,6 +53,9 @@ class Pages:
         self.held: dict[int, bytes] = {}
         """The loaded pages as they were."""
         self.touched = self.written = self.before = 0
+        self.idleness: Idleness | None = None
+        self.ended = np.zeros(0, bool)
+        """Which of the known keys have ended, by their numbers, up to the last that has."""
 
     # Into memory
 
@@ -76,7 +83,25 @@ class Pages:
             arrays = unpacked(held)
             records = upgraded(arrays.pop("records"), self.group.dtype, self.group.states)
             self.before += len(records)
-            self.group.put(_values(arrays, self.group), records)
+            slots = self.group.put(_values(arrays, self.group), records)
+            if self.idleness is not None:
+                self.idleness.load(page, slots, arrays)
+
+    # Keys that are idle
+
+    def note(self, columns: Sequence[pa.Array], times: np.ndarray | None) -> None:
+        """These keys have had items of these times."""
+        assert self.idleness is not None
+        self.touch(columns)
+        self.idleness.note(self.group.index.number(columns), times)
+
+    def idle(self) -> tuple[np.ndarray, np.ndarray]:
+        """The keys that are to end, as a mask by their numbers, and those whose windows are to be closed."""
+        if self.idleness is None or not self.idleness.settle():
+            return np.zeros(0, bool), np.zeros(0, bool)
+        for page in np.flatnonzero(self.idleness.pages() & ~self.loaded).tolist():
+            self._load(page, self.store.get(page))
+        return self.idleness.keys()
 
     def pages_of(self, values: Sequence[KeyValues]) -> np.ndarray:
         """The page of each key."""
@@ -91,29 +116,45 @@ class Pages:
 
     def save(self) -> None:
         """Write the pages that have changed, and more of them where keys have become many."""
-        self.count += self.group.index.count - self.before
+        self.count += self.group.index.count - self.before - int(self.ended.sum())
         self._grow()
         values = self.group.index.values()
         pages = self.pages_of(values)
-        order = np.argsort(pages, kind="stable")
+        slots = np.flatnonzero(~np.append(self.ended, np.zeros(len(pages) - len(self.ended), bool)))
+        order = slots[np.argsort(pages[slots], kind="stable")]
+        if self.idleness is not None:
+            self.idleness.save(pages[slots], slots, self.loaded)
         loaded = np.flatnonzero(self.loaded)
         bounds = np.searchsorted(pages[order], np.append(loaded, self.size))
         # Some at a time, because their records are copied.
         at_once = max(1, COPIED_BYTES // (self.group.dtype.itemsize * _keys_in_page(self.group)))
         for first in range(0, len(loaded), at_once):
             some = slice(first, min(first + at_once, len(loaded)))
-            slots = order[bounds[some.start] : bounds[some.stop]]
-            taken, records = _taken(values, slots), self.group.take(slots)
-            ends = bounds[some.start : some.stop + 1] - bounds[some.start]
-            for page, (start, stop) in zip(loaded[some].tolist(), pairwise(ends.tolist()), strict=True):
-                self._write(page, packed(_arrays(taken, start, stop) | {"records": records[start:stop]}))
+            self._write_pages(loaded[some], bounds[some.start : some.stop + 1], values, order)
+
+    def _write_pages(
+        self, pages: np.ndarray, bounds: np.ndarray, values: Sequence[KeyValues], order: np.ndarray
+    ) -> None:
+        """Write some pages, whose keys lie between the bounds in `order`."""
+        slots = order[bounds[0] : bounds[-1]]
+        keys, records = taken(values, slots), {"records": self.group.take(slots)}
+        if self.idleness is not None:
+            records[self.idleness.name] = self.idleness.last[slots]
+        for page, (start, stop) in zip(pages.tolist(), pairwise((bounds - bounds[0]).tolist()), strict=True):
+            held = {name: array[start:stop] for name, array in records.items()}
+            self._write(page, packed(_arrays(keys, start, stop) | held) if start < stop else b"")
 
     def _write(self, page: int, made: bytes) -> None:
-        before = self.held.get(page)
-        if made != before:
-            self.stored_bytes += len(made) - len(before or b"")
+        """Write a page, unless it is as it was; one without keys is none."""
+        before = self.held.get(page, b"")
+        if made == before:
+            return
+        self.stored_bytes += len(made) - len(before)
+        self.written += 1
+        if made:
             self.store.put(page, made)
-            self.written += 1
+        else:
+            self.store.drop(page)
 
     def _grow(self) -> None:
         """Have as many pages as the keys need: those that are split are loaded, and written with the others."""
@@ -152,20 +193,6 @@ def _hashes(values: Sequence[KeyValues]) -> np.ndarray:
 
 def _keys_in_page(group: KeyGroup) -> int:
     return max(8, PAGE_BYTES // (group.dtype.itemsize + 16 * len(group.index.types)))
-
-
-def _taken(values: Sequence[KeyValues], slots: np.ndarray) -> list[KeyValues]:
-    """The keys of some numbers, in this order."""
-    found: list[KeyValues] = []
-    for held in values:
-        if isinstance(held, tuple):
-            offsets, data = (np.ascontiguousarray(part) for part in held)
-            buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
-            column = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-            found.append(key_values([column.take(pa.array(slots))])[0])
-        else:
-            found.append(held[slots])
-    return found
 
 
 def _arrays(values: Sequence[KeyValues], start: int, stop: int) -> dict[str, np.ndarray]:

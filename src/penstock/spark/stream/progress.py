@@ -13,7 +13,7 @@ from penstock.errors import GraphError
 from penstock.graph.files.items import FileItems
 from penstock.graph.files.paths import find
 from penstock.graph.files.place import Place
-from penstock.report.progress import speed_text
+from penstock.report.progress import files_text, speed_text
 from penstock.spark.stream.checkpoint import Checkpoint
 
 COMPACT = ".compact"
@@ -58,7 +58,7 @@ class StreamProgress:
     def __str__(self) -> str:
         counts = [f"{self.items:,} items", speed_text(self.items_per_s, "items/s"), f"{self.rows:,} rows"]
         if self.waiting is not None:
-            counts.append(f"{self.waiting:,} files waiting")
+            counts.append(files_text(self.waiting))
         pages = f"{self.pages_touched:,} of {self.pages:,} pages touched"
         state = f"; {self.keys:,} keys, {speed_text(self.state_bytes, 'B')} of state, {pages}" if self.pages else ""
         phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.phases.items())

@@ -20,24 +20,26 @@ from penstock.engine.options import Options
 from penstock.errors import GraphError, PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.files.items import FileItems
-from penstock.graph.needs import needs
+from penstock.graph.sink import SparkSink
 from penstock.graph.tree import At, Tree, check_signals, signals_at
-from penstock.graph.window import Whole
-from penstock.plan.cut import Cut, cut, without_items
+from penstock.plan.cut import Cut, Exchange, cut, without_items
+from penstock.plan.idle import Wanted
 from penstock.spark import job
-from penstock.spark.block import ROWS, Block, blocks
+from penstock.spark.block import ROWS, Block, Origin, blocks
 from penstock.spark.frame import FrameItems, cast, refuse_unordered, spark_schema
 from penstock.spark.reason import job_error, refuse_held
 from penstock.spark.remote import over_arrived, over_blocks, over_frame, packed
 from penstock.spark.session import session, stream_settings, with_settings
 from penstock.spark.stream.arrived import FILE, SIGNAL, Reader
-from penstock.spark.stream.bucket import Bucket
+from penstock.spark.stream.assigned import refuse_missing
+from penstock.spark.stream.bucket import NOW, Bucket
 from penstock.spark.stream.checkpoint import Checkpoint
 from penstock.spark.stream.control import Planned, planned, refuse_passed
 from penstock.spark.stream.description import describe
+from penstock.spark.stream.endings import refuse_idle
 from penstock.spark.stream.layout import spread, stream_layout
-from penstock.spark.stream.sinks import SparkSink, sink_of
-from penstock.spark.task import RESULT, Counted, raise_failed
+from penstock.spark.stream.sinks import sink_of
+from penstock.spark.task import RESULT, Counted, raise_failed, used_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,6 +67,8 @@ class StreamQuery:
         buckets: int | None = None,
         files_per_batch: int | None = None,
         control: Sequence[At] = (),
+        time: str | None = None,
+        expire_after: Any = None,
         **options: Any,
     ) -> None:
         self.leaf, self.tree = leaf, Tree((leaf,))
@@ -72,8 +76,9 @@ class StreamQuery:
         self.files_per_batch = _whole("files_per_batch", files_per_batch)
         self.control = check_signals(self.tree, control)
         self.signals = {signal.__name__: signal for node in self.tree.nodes for signal in signals_at(node)}
-        self.cut = self._cut(ordered)
-        refuse_endings(self.tree)
+        idle = Wanted(time, expire_after)
+        self.cut = self._cut(ordered, idle)
+        refuse_idle(self.tree, self.cut, idle)
         self.sink = sink_of(sink, leaf, format, options)
         Options.of(options)
         self.options = options
@@ -87,11 +92,11 @@ class StreamQuery:
         self.items_before = self._items_before()
         self.plan = self._planned() if control else None
 
-    def _cut(self, ordered: bool) -> Cut:
+    def _cut(self, ordered: bool, idle: Wanted) -> Cut:
         signals = list(self.signals.values())
         if isinstance(self.items, FileItems):
-            return cut([self.leaf], signals, is_ordered=ordered)
-        made = cut([self.leaf], signals, is_ordered=ordered, is_gathered_at_source=False)
+            return cut([self.leaf], signals, is_ordered=ordered, idle=idle)
+        made = cut([self.leaf], signals, is_ordered=ordered, is_gathered_at_source=False, idle=idle)
         if not self.items.order_by:
             refuse_unordered(self.leaf.source, made, self.control, ordered)
         return made
@@ -152,8 +157,14 @@ class StreamQuery:
             if stage.reads.kind == "order":
                 found = found.repartitionById(1, "target").mapInArrow(over_blocks(held, None), ROWS)
             else:
-                found = _stateful(found, Bucket(held))
+                found = _stateful(self._timed(stage.reads, found), Bucket(held))
         return found
+
+    def _timed(self, exchange: Exchange, rows: DataFrame) -> DataFrame:
+        """Rows with the time of their micro-batch, where keys go idle by it. Spark logs it: a replay has the same."""
+        if exchange.idle is None or exchange.idle.time is not None:
+            return rows
+        return rows.selectExpr("*", f"unix_millis(current_timestamp()) as {NOW}")
 
     def _first(self, held: bytes, reader: bytes) -> DataFrame:
         """The first stage, over files or over a DataFrame; what signals send is beside it."""
@@ -163,7 +174,7 @@ class StreamQuery:
             # Which item is the n-th can be known only by reading one file after the other.
             return (arrived if self.plan is None else arrived.coalesce(1)).mapInArrow(task, ROWS)
         order = self.items.order_by
-        rows = self.items.used(needs(self.tree)[self.tree.source] | set(order))
+        rows = self.items.used({*used_columns(Tree(self.cut.stages[0].leaves)), *order})
         found: DataFrame = (rows.coalesce(1) if order else rows).mapInArrow(over_frame(held, order), ROWS)
         return found.unionAll(self._sent().mapInArrow(task, ROWS)) if self.signals else found
 
@@ -226,9 +237,12 @@ class StreamQuery:
         started = time.perf_counter()
         arrived = [block for rows in frame.toArrow().to_batches() for block in blocks(rows)]
         found = job.gathered(arrived)
+        if isinstance(self.items, FileItems):
+            taken = [origin.label for origin in _origins(found.counted) if origin.is_data]
+            refuse_missing(self.checkpoint, batch, self.items, taken)
         ran = time.perf_counter()
         assert not isinstance(self.sink, SparkSink)
-        record = self.sink.commit(batch, in_order(found))
+        record = self.sink.commit(batch, in_order(found, self.cut))
         if "items_before" not in record:
             record |= self._counts(found.counted) | {"items_before": self.items_before}
             record |= {"run_s": ran - started, "commit_s": time.perf_counter() - ran}
@@ -242,21 +256,23 @@ class StreamQuery:
         first = [each for each in counted if each.stage == 0]
         state = [each.state for each in counted]
         totals = {name: sum(each.get(name, 0) for each in state) for name in COUNTS}
-        return {"items": sum(each.items for each in first), "files": _files(counted)} | totals
+        return {
+            "items": sum(each.items for each in first),
+            "files": sum(each.is_data for each in _origins(counted)),
+        } | totals
 
 
-def _files(counted: Sequence[Counted]) -> int:
-    return sum(each.state.get("files", 0) for each in counted) + sum(
-        each.origin is not None and each.origin.is_data for each in counted
-    )
+def _origins(counted: Sequence[Counted]) -> list[Origin]:
+    """What the first stage has read."""
+    return [origin for each in counted if each.stage == 0 for origin in each.origins]
 
 
-def in_order(found: job.Gathered) -> list[Block]:
-    """The results of a micro-batch: where tasks have read files, in the order of these."""
-    origins = {each.sender: each.origin for each in found.counted if each.origin is not None}
+def in_order(found: job.Gathered, cut: Cut) -> list[Block]:
+    """The results of a micro-batch: where tasks have read files and given them, in the order of these."""
     blocks = found.results.get(0, [])
-    if not all(block.sender in origins for block in blocks):
+    if cut.is_whole or not any(output.leaf is not None for output in cut.stages[0].outputs):
         return blocks
+    origins = {each.sender: each.origins[0] for each in found.counted if each.stage == 0}
     return sorted(blocks, key=lambda block: (origins[block.sender], block.sequence))
 
 
@@ -291,16 +307,6 @@ def _watched(source: n.Source) -> FileItems | FrameItems:
         f"start: {source.label} must be a source that grows: a folder (read_parquet, read_csv, read_json, read_text) "
         f"or a streaming DataFrame (from_spark(spark.readStream...)); it is not"
     )
-
-
-def refuse_endings(tree: Tree) -> None:
-    """Refuse what only the end of a stream would give: a running stream has none."""
-    for node in tree.nodes:
-        if isinstance(node, n.KeyedAggregate) and isinstance(node.window, Whole):
-            raise GraphError(
-                f"start: {node.label}: gives its rows when the stream ends, and a running stream does not end; put a "
-                f"window before it: .window(count=...) or .window(field, length=...)"
-            )
 
 
 def _whole(name: str, value: Any) -> int | None:
