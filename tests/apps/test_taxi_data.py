@@ -94,6 +94,6 @@ def test_the_first_of_two_faults_is_named(tmp_path: Path) -> None:
 def test_no_file(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "absent.txt"):
         with pytest.raises(ps.PenstockError, match="source 'lines'"):
-            taxi.read(path)
+            taxi.read(path).collect(spark=False)
     with pytest.raises(ps.DataError, match="at least 0 lines"):
         taxi.generate(tmp_path, -1)

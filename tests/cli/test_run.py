@@ -113,7 +113,7 @@ def test_settings_that_cannot_be(given: str, message: str) -> None:
 
 def test_settings_of_data_are_not_for_given_data(tmp_path: Path) -> None:
     refused = run("spike-detection", "--input", tmp_path, "--set", "devices=5", code=1)
-    assert "'devices' is a setting of data that is made; leave it out with --input" in refused.stderr
+    assert "'devices' is a setting of data that is made; leave it out with --input or --stream" in refused.stderr
 
 
 # Outputs

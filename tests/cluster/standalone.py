@@ -186,9 +186,9 @@ class Driver:
         self.process.kill()
 
 
-def until(found: Callable[[], T | None], what: str, *processes: Process) -> T:
-    """Ask again and again until the answer is true; fail when a process has ended, or after `PATIENCE_S`."""
-    deadline = time.monotonic() + PATIENCE_S
+def until(found: Callable[[], T | None], what: str, *processes: Process, patience_s: float = PATIENCE_S) -> T:
+    """Ask again and again until the answer is true; fail when a process has ended, or when patience does."""
+    deadline = time.monotonic() + patience_s
     while True:
         answer = found()
         if answer:

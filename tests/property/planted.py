@@ -10,7 +10,7 @@ from tests.property.builder import Builder, Point
 from tests.property.hooks import _node
 from tests.property.library import _function
 from tests.property.steps import Step, _keywords, enumerate_, open_field, regions, stateful_map
-from tests.property.windows import bad_time
+from tests.property.windows import bad_time, key_regions
 
 from penstock.graph import types
 
@@ -33,6 +33,9 @@ def end(self):
 
 
 def raising(b: Builder, p: Point) -> Point | None:
+    """A function that raises while it computes a field, or while it decides where a region of a key begins."""
+    if b.choose.boolean(20) and (after := key_regions(b, p, (INVERSE, DIVIDE))):
+        return after
     found = b.function(p, (DIVIDE, SLOW, CUBE, WRONG_SIZE, CHOP))
     if found is None:
         return None

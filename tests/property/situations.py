@@ -16,7 +16,7 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.aggregate import Builtin
 from penstock.graph.tree import Tree
-from penstock.graph.window import Counted, Timed
+from penstock.graph.window import Counted, Found, Timed
 
 EMPTIES = 200
 """How many empty lists in a row are hundreds of empty regions."""
@@ -47,8 +47,12 @@ WANTED = (
     *(f"state {what}" for what in ("array", "in a region", "unkeyed", "keyed map", "keyed filter", "keyed flat_map")),
     *(f"through {hook} pushes" for hook in ("begin", "run", "end")),
     *(f"through {where}" for where in ("without a region", "in a region", "of a tuple")),
-    *(f"window {what}" for what in ("Whole", "Counted", "Timed", "by i", "by f", "by t")),
+    *(f"window {what}" for what in ("Whole", "Counted", "Timed", "Found", "by i", "by f", "by t")),
     *("window without partial", "window with late"),
+    *(
+        f"key's regions {what}"
+        for what in ("start", "by", "by two", "by f", "keep=", "keep= renamed", "fold of a head")
+    ),
     *(f"window {what}" for what in ("sliding by count", "sliding by time", "with gaps of items", "with gaps of time")),
     *(f"type {t}" for t in ("uint8", "int32", "int64", "float", "double", "bool", "string", "binary", "date32[day]")),
 )
@@ -225,11 +229,24 @@ def _of_keyed_aggregate(node: n.KeyedAggregate) -> Iterator[str]:
         yield from ["window without partial"] if not window.partial else []
         yield from ["window sliding by count"] if window.every < window.count else []
         yield from ["window with gaps of items"] if window.every > window.count else []
+    if isinstance(window, Found):
+        yield from _of_found(node, window)
     if isinstance(window, Timed):
         yield f"window by {kind_of(window.type)}"
         yield from ["window sliding by time"] if window.every < window.length else []
         yield from ["window with gaps of time"] if window.every > window.length else []
         yield from ["window with late"] if window.late else []
+
+
+def _of_found(node: n.KeyedAggregate, window: Found) -> Iterator[str]:
+    kept = {name: old for name, old in window.kept.items() if name not in window.by}
+    yield "key's regions by" if window.start is None else "key's regions start"
+    yield from ["key's regions by two"] if len(window.by) > 1 else []
+    yield from (f"key's regions by {kind_of(node.given.fields[name])}" for name in window.by)
+    yield from ["key's regions keep="] if kept else []
+    yield from ["key's regions keep= renamed"] if any(name != old for name, old in kept.items()) else []
+    begins = [result.begin for result in node.results.values() if not isinstance(result, Builtin) and result.begin]
+    yield from ["key's regions fold of a head"] if any(set(f.fields) & set(window.kept) for f in begins) else []
 
 
 def _of_others(node: n.GraphNode) -> Iterator[str]:

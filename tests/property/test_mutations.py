@@ -19,8 +19,10 @@ from penstock.engine import intake
 from penstock.engine.loop import RunningLoop
 from penstock.engine.state import States
 from penstock.graph import nodes as n
+from penstock.graph.window import Found
 from penstock.kernels import support
 from penstock.plan.code import Ref, Site
+from penstock.plan.keyed import KeyedFold
 from penstock.plan.loop import LoopWriter, _length
 
 Patch = pytest.MonkeyPatch
@@ -127,6 +129,18 @@ def close_windows_late(patch: Patch) -> None:
     patch.setitem(support.PLAIN, "first_window", lambda time, *given: original(time - 1, *given))
 
 
+def keep_of_the_last_item(patch: Patch) -> None:
+    """A region of a key keeps the fields of its last item, and not of its first."""
+    original = KeyedFold._item_of_region
+
+    def item(self: KeyedFold, window: Found, slot: str, site: Site) -> None:
+        original(self, window, slot, site)
+        for name, old in window.kept.items():
+            self.loop.capture(self._kept(name), self.loop.scalar_or_ref(old, site))
+
+    patch.setattr(KeyedFold, "_item_of_region", item)
+
+
 def _replace_item(patch: Patch, kind: type[n.GraphNode], method: Callable[..., None]) -> None:
     from penstock.plan.loop import _ITEM
 
@@ -154,6 +168,7 @@ FAULTS = (
     lose_open_windows,
     end_keys_by_their_numbers,
     close_windows_late,
+    keep_of_the_last_item,
 )
 
 

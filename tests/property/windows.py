@@ -1,15 +1,15 @@
-"""The steps of random graphs that end their keys: aggregates by key, windows, and `flat_map` with an end."""
+"""The steps of random graphs that end their keys: aggregates by key, windows, regions, and `flat_map` with an end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as pt
 from tests.property import library as lib
 from tests.property.builder import Builder, Point
-from tests.property.hooks import FOLDS
+from tests.property.hooks import FOLDS, _fold
 
 from penstock.graph import types
 
@@ -31,6 +31,16 @@ ENDS = (
 )  # fmt: skip
 
 TAME = lib._function("tame", "f", "b", "return -1e6 < {a} < 1e6")
+HEADED = _fold("Headed", "i i", "i", """
+sum: int
+def begin(self, {a}):
+    self.sum = {a} % 100
+def run(self, {b}):
+    self.sum = (self.sum * 7 + {b} % 97) % 1000003
+def end(self, {a}):
+    return self.sum * 10 + {a} % 10
+""")  # fmt: skip
+"""What begins with a field that is kept of a region's first item."""
 LENGTHS = {"i": (3, 1, 10, 1000), "t": (60, 1, 3600, 50_000), "f": (1.5, 0.1, 10.0, 7.0)}
 
 
@@ -44,7 +54,7 @@ class Scope:
 
 def aggregate_keys(b: Builder, p: Point) -> Point | None:
     """One item for each key."""
-    return _aggregated(b, p, "", [], 0.3) if _is_keyed(p) else None
+    return _aggregated(b, p, "", {}, 0.3) if _is_keyed(p) else None
 
 
 def window(b: Builder, p: Point) -> Point | None:
@@ -97,31 +107,66 @@ def _time_window(b: Builder, p: Point, late_items: str = "drop") -> Point | None
 
 
 def _windowed(b: Builder, p: Point, given: str, prefix: str, growth: float) -> Point:
-    names: list[str] = []
+    bounds: dict[str, str] = {}
     for bound in ("start", "end"):
         if b.choose.boolean(15):
             given += f", {bound}=None"
         else:
-            names.append(b.fresh(prefix, [*p.shape.key_fields, *names]))
-            given += f", {bound}={names[-1]!r}"
-    return _aggregated(b, p, f".window({given})", names, growth)
+            name = b.fresh(prefix, [*p.shape.key_fields, *bounds])
+            bounds[name] = ""
+            given += f", {bound}={name!r}"
+    return _aggregated(b, p, f".window({given})", bounds, growth)
 
 
-def _aggregated(b: Builder, p: Point, window: str, taken: list[str], growth: float) -> Point:
+def key_regions(b: Builder, p: Point, predicates: Sequence[lib.Template] = lib.PREDICATES) -> Point | None:
+    """One item for each region that is found in the items of a key."""
+    keyed = None if p.shape.regions or b.is_full(p) else _keyed(b, p)
+    if keyed is None:
+        return None
+    p, key = keyed, keyed.shape.key_fields
+    scalars = [name for name, t in p.own.items() if types.is_scalar(t)]
+    fields = [name for name in scalars if name not in key]
+    by = b.choose.some(fields, 1, 2) if fields and predicates is lib.PREDICATES and b.choose.boolean(50) else []
+    start = None if by else b.function(p, predicates)
+    if not by and start is None:
+        return None
+    kept: dict[str, str] = {}
+    for old in b.choose.some(scalars, 0, 2):
+        is_renamed = old in (*key, *by) or b.choose.boolean(50)
+        name = b.fresh(lib.prefix_of(p.own[old]), [*key, *by, *kept]) if is_renamed else old
+        kept.setdefault(name, old)
+    is_same = all(name == old for name, old in kept.items())
+    given = f"by={by!r}" if start is None else f"start={start[1]}"
+    given += f", keep={list(kept) if is_same else kept!r}" if kept else ""
+    return _aggregated(b, p, f".regions({given})", dict(zip(by, by, strict=True)) | kept, 0.7)
+
+
+def _aggregated(b: Builder, p: Point, window: str, taken: Mapping[str, str], growth: float) -> Point:
+    """The aggregate behind a window or a region. In `taken` are names of the row, with the fields that they hold."""
     kept, keep = list(p.shape.key_fields), ""
     if b.choose.boolean(20):
-        kept = b.choose.some(kept, 0, len(kept))
+        among = [*kept, *(name for name, old in taken.items() if old)]
+        kept = b.choose.some(among, 0, len(among))
         keep = f", keep={kept!r}"
     results: dict[str, str] = {}
     for _ in range(b.choose.integer(1, 3)):
-        prefix, text = _result(b, p)
+        prefix, text = _headed(b, p, taken) or _result(b, p, taken)
         results[b.fresh(prefix, [*kept, *taken, *results])] = text
     given = ", ".join(f"{name}={value}" for name, value in results.items())
     return b.add(p, f"{window}.aggregate({given}{keep})", growth)
 
 
-def _result(b: Builder, p: Point) -> tuple[str, str]:
+def _headed(b: Builder, p: Point, taken: Mapping[str, str]) -> tuple[str, str] | None:
+    """A fold that begins with a field of the region's first item, where there is one that it can name."""
+    heads = [name for name, old in taken.items() if old and lib.kind_of(p.own[old]) == "i"]
+    if not heads or not b.choose.boolean(30):
+        return None
+    return "i", lib.make(HEADED, [b.choose.choice(heads), b.choose.choice(lib.candidates("i", p.own, {}))])
+
+
+def _result(b: Builder, p: Point, taken: Mapping[str, str]) -> tuple[str, str]:
     shared = {name: t for name, t in p.shape.key_fields.items() if p.own.get(name) == t}
+    shared |= {name: p.own[name] for name, old in taken.items() if name == old}
     if b.choose.boolean(35) and (fold := b.function(Scope(p.own, shared), FOLDS)):  # type: ignore[arg-type]
         return fold[0].gives[0], fold[1]
     numbers = lib.candidates("i|f|b" if b.may_sum else "f", p.own, {})
@@ -168,4 +213,9 @@ def bad_time(b: Builder, p: Point) -> Point | None:
     return None if keyed is None else _time_window(b, keyed, late_items="error")
 
 
-STEPS: dict[Callable[[Builder, Point], Point | None], int] = {aggregate_keys: 6, window: 12, flat_map_end: 6}
+STEPS: dict[Callable[[Builder, Point], Point | None], int] = {
+    aggregate_keys: 6,
+    window: 12,
+    key_regions: 6,
+    flat_map_end: 6,
+}

@@ -5,7 +5,7 @@ As `text` a row is a line of a `.txt` file; as `csv` and `parquet` it is a row o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,19 +104,32 @@ def listed(path: str | Path) -> list[Path]:
     return next(filter(None, found), []) if given.is_dir() else [given]
 
 
-def read(app: str, path: str | Path, columns: dict[str, pa.DataType | None]) -> ps.Stream:
-    """Files as a stream: of `line`, or, where their names end in `.csv` or `.parquet`, of `columns`.
+def read(app: str, path: str | Path, usual: pa.Schema, told: Collection[str] = ()) -> ps.Stream:
+    """Files as a stream: of `line`, or, where their names end in `.csv` or `.parquet`, of the columns of a schema.
 
-    `columns` are names, with the types that they have in CSV files, or None where the files tell.
+    The columns that are `told` have the types that the files have, as all have in Parquet. Where no file is there yet,
+    as may be when a stream is started, they have their usual types.
     """
     suffix = _suffix(path)
+    if suffix not in (".parquet", ".csv"):
+        return ps.read_text(path, name="lines")
+    format_read = ps.read_parquet if suffix == ".parquet" else ps.read_csv
+    if is_empty(path):
+        return format_read(path, schema=usual, name=app)
+    found = _columns(app, path, format_read(path, name=app), usual.names)
     if suffix == ".parquet":
-        return _columns(app, path, ps.read_parquet(path, name=app), columns)
-    if suffix == ".csv":
-        found = _columns(app, path, ps.read_csv(path, name=app), columns).schema
-        schema = pa.schema([(name, t or found.field(name).type) for name, t in columns.items()])
-        return ps.read_csv(path, schema=schema, name=app)
-    return ps.read_text(path, name="lines")
+        return found
+    types = [found.schema.field(name).type if name in told else usual.field(name).type for name in usual.names]
+    return ps.read_csv(path, schema=pa.schema(list(zip(usual.names, types, strict=True))), name=app)
+
+
+def is_empty(path: str | Path) -> bool:
+    """Whether no file is there yet: in a local folder, or of a glob of names in one."""
+    given = Path(path)
+    if given.is_dir():
+        return not any(given.iterdir())
+    is_glob = any(mark in given.name for mark in "*?[")
+    return is_glob and given.parent.is_dir() and not any(given.parent.glob(given.name))
 
 
 def _suffix(path: str | Path) -> str:
@@ -125,7 +138,7 @@ def _suffix(path: str | Path) -> str:
     return Path(names[-1].removesuffix(".gz").removesuffix(".zst")).suffix
 
 
-def _columns(app: str, path: str | Path, stream: ps.Stream, columns: dict[str, pa.DataType | None]) -> ps.Stream:
+def _columns(app: str, path: str | Path, stream: ps.Stream, columns: Sequence[str]) -> ps.Stream:
     missing = [name for name in columns if name not in stream.schema.names]
     if missing:
         raise ps.DataError(

@@ -92,7 +92,7 @@ def note(dropped: pa.Table) -> str:
 
 def read(path: str | Path) -> ps.Stream:
     """A file, or all files of a folder, as a stream: text as `line`, CSV and Parquet as columns."""
-    return files.read(NAME, path, {name: pa.string() for name in SCHEMA.names})
+    return files.read(NAME, path, SCHEMA)
 
 
 def transactions(source: ps.Stream) -> ps.Stream:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock as ps
+from penstock.apps.files import is_empty
 
 SCHEMA = pa.schema([("id", pa.int64()), ("values", pa.list_(pa.int32()))])
 PIECE_ELEMENTS = 1 << 22
@@ -32,7 +33,7 @@ def build(source: ps.Stream, *, positive: bool = False) -> ps.Stream:
 
 def read(path: str | Path) -> ps.Stream:
     """Parquet files, or a folder of them, as a stream."""
-    found = ps.read_parquet(path, name="regions")
+    found = ps.read_parquet(path, schema=SCHEMA if is_empty(path) else None, name="regions")
     missing = set(SCHEMA.names) - set(found.schema.names)
     if missing:
         raise ps.DataError(

@@ -27,7 +27,7 @@ import pyarrow.parquet
 
 import penstock as ps
 from penstock.apps import files
-from penstock.apps.spike_data import generate, pieces
+from penstock.apps.spike_data import generate, pieces, schema
 
 __all__ = [
     "build",
@@ -70,7 +70,7 @@ def note(dropped: pa.Table) -> str:
 
 def read(path: str | Path) -> ps.Stream:
     """A file, or all files of a folder, as a stream: text as `line`, CSV and Parquet as `device` and `value`."""
-    return files.read("spike detection", path, {"device": None, "value": pa.float64()})
+    return files.read("spike detection", path, schema(), told=["device"])
 
 
 def readings(source: ps.Stream) -> ps.Stream:

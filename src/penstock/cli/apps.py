@@ -53,7 +53,7 @@ class App:
         of_data = {name: value for name, value in found.items() if name not in own}
         if of_data and not makes_data:
             name = next(iter(of_data))
-            raise GraphError(f"run: {name!r} is a setting of data that is made; leave it out with --input")
+            raise GraphError(f"run: {name!r} is a setting of data that is made; leave it out with --input or --stream")
         return {name: value for name, value in found.items() if name in own}, of_data
 
     def streams(self, path: str | Path, settings: dict[str, Any]) -> tuple[ps.Stream, ...]:
@@ -62,6 +62,11 @@ class App:
         if hasattr(self.module, "results"):
             return tuple(self.module.results(source, **settings))
         return (self.module.build(source, **settings),)
+
+    def stream(self, path: str | Path, settings: dict[str, Any]) -> ps.Stream:
+        """The result alone, for a stream that runs."""
+        found: ps.Stream = self.module.build(self.module.read(path), **settings)
+        return found
 
     def note(self, others: Sequence[Any]) -> str:
         return str(self.module.note(*others)) if others else ""

@@ -29,6 +29,23 @@ class Commands(click.Group):
             raise click.ClickException(str(error)) from None
 
 
+class Trigger(click.ParamType[float | str]):
+    """When a stream takes what is new: `available`, or every so many seconds."""
+
+    name = "SECONDS|available"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
+        if value == "available":
+            return "available"
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds < 1e9:
+            self.fail(f"must be a number of seconds above 0, or 'available'; got {value!r}", param, ctx)
+        return seconds
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="penstock")
 @click.option("--traceback", is_flag=True, help="Show where an error came from.")
@@ -72,14 +89,36 @@ def apps() -> None:
 @click.option("--width", type=int, help="The most items that a node fires on.")
 @click.option("--context", default="auto", show_default=True, help="How regions travel: sparse, dense, lane or auto.")
 @click.option("--statistics", is_flag=True, help="Show what every node and channel did.")
+@click.option("--checkpoint", metavar="FOLDER", help="Run as a stream, which goes on from what this folder holds.")
+@click.option("--stream", metavar="FOLDER", help="Where the files of such a stream come.")
+@click.option(
+    "--trigger",
+    type=Trigger(),
+    metavar="SECONDS|available",
+    help="When to take what is new: every so many seconds; or what is available, and then end. Else at once.",
+)
+@click.option("--files-per-batch", type=click.IntRange(min=1), help="The most files that a batch takes.")
 def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: bool, unfused: bool, **given: Any) -> None:
     """Run an application, or a stream of your own.
 
     APP is one of those that `penstock apps` lists, on given data or on data made for it; or a stream of yours,
     module:stream or path/to/file.py:stream, where `stream` may be a function that takes the settings and returns one.
+
+    With --checkpoint it runs as a stream, over files that come into the folder --stream, until Ctrl-C; started again
+    with the same checkpoint, it goes on where it was. A function of yours gets the folder as its first argument.
     """
     from penstock.cli.run import Request, run
 
+    folder = given.pop("stream")
+    if folder is not None or given["checkpoint"] is not None:
+        _refuse_of_batch(overwrite=overwrite, here=here, statistics=statistics, input=given["path"], size=given["size"])
+        if given["checkpoint"] is None:
+            raise click.UsageError("--stream needs a --checkpoint: a folder for what must survive")
+        from penstock.cli.stream import run
+
+        given["path"] = folder
+    elif given["trigger"] is not None or given["files_per_batch"] is not None:
+        raise click.UsageError("--trigger and --files-per-batch are for a stream; say --stream and --checkpoint too")
     if given["path"] is not None and given["size"] is not None:
         raise click.UsageError("--size is for data that is made; leave it out with --input")
     if here and given["spark"] is not None:
@@ -94,6 +133,12 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
             target, **given, mode=mode, is_ordered=ordered, is_here=here, options=options, shows_statistics=statistics
         )
     )
+
+
+def _refuse_of_batch(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise click.UsageError(f"--{name} is not for a stream; leave it out with --checkpoint")
 
 
 @commands.command()

@@ -17,15 +17,23 @@ from penstock.cli.settings import chosen, settings_of
 from penstock.errors import GraphError, PenstockError, quoted
 
 
-def load(target: str, settings: Sequence[str]) -> ps.Stream:
-    """The stream that a target names, or that the function it names returns, called with the settings."""
+def load(target: str, settings: Sequence[str], folder: str | None = None) -> ps.Stream:
+    """The stream that a target names, or that the function it names returns, called with the settings.
+
+    A folder that is given is the first argument of the function.
+    """
     place, _, name = target.rpartition(":")
     if not place or not name:
         raise GraphError(f"run: must be an application, module:stream or path/to/file.py:stream; got {target!r}")
     module = _file(Path(place)) if place.endswith(".py") else _module(place)
     found = _member(module, place, name)
     if callable(found) and not isinstance(found, type):
-        found = _called(target, found, settings)
+        found = _called(target, found, settings, folder)
+    elif folder is not None:
+        raise GraphError(
+            f"run: {target!r} must be a function of a folder, to be given one; it is {found!r}; leave out "
+            f"--stream to run it on its own source"
+        )
     elif settings:
         raise GraphError(f"run: {target!r} is no function, so it takes no settings; got --set {settings[0]}")
     if not isinstance(found, ps.Stream):
@@ -33,8 +41,14 @@ def load(target: str, settings: Sequence[str]) -> ps.Stream:
     return found
 
 
-def _called(target: str, function: Any, settings: Sequence[str]) -> Any:
-    given = chosen(settings, settings_of(function, only_keywords=False), repr(target))
+def _called(target: str, function: Any, settings: Sequence[str], folder: str | None) -> Any:
+    known, given = settings_of(function, only_keywords=False), {}
+    if folder is not None:
+        if not known:
+            raise GraphError(f"run: {target!r} must be a function of a folder, to be given one; it takes nothing")
+        first = next(iter(known))
+        given[first] = Path(folder) if Path in known.pop(first).types else folder
+    given |= chosen(settings, known, repr(target))
     try:
         return function(**given)
     except PenstockError:

@@ -26,7 +26,10 @@ FORMATS = ("parquet", "csv", "json")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for. `spark` is the address of a cluster, None for the embedded Spark."""
+    """What was asked for. `spark` is the address of a cluster, None for the embedded Spark.
+
+    With a `checkpoint`, which a running stream has, `path` is the folder that grows.
+    """
 
     target: str
     path: str | None = None
@@ -41,6 +44,9 @@ class Request:
     is_here: bool = False
     options: dict[str, Any] = field(default_factory=dict)
     shows_statistics: bool = False
+    checkpoint: str | None = None
+    trigger: float | str | None = None
+    files_per_batch: int | None = None
 
     @property
     def writes(self) -> str:

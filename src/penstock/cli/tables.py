@@ -1,16 +1,21 @@
-"""Tables for people: the first rows of a result, and what a run on Spark counted."""
+"""Tables for people: rows of a result, what a run on Spark counted, and how a stream is doing."""
 
 from __future__ import annotations
 
+import statistics as middle
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from rich.table import Table
 from rich.text import Text
 
+from penstock.report.progress import speed_text
+
 if TYPE_CHECKING:
     from penstock.engine.statistics import NodeStatistics
     from penstock.spark.statistics import JobStatistics, StageStatistics
+    from penstock.spark.stream.progress import StreamProgress
 
 ROWS_SHOWN = 5
 
@@ -67,3 +72,39 @@ def _stage(stage: StageStatistics) -> tuple[str, ...]:
 
 def _node(node: NodeStatistics) -> tuple[str, ...]:
     return f"{node.items:,}", f"{node.outputs:,}", "", "", f"{node.occupancy:.1%}", f"{node.seconds:.2f}", ""
+
+
+def _numbers(*names: str) -> Table:
+    shown = _plain(GAP)
+    for name in names:
+        shown.add_column(name, justify="right", no_wrap=True)
+    return shown
+
+
+def batches(listed: Sequence[StreamProgress]) -> Table:
+    """Micro-batches, a row each: items, how fast, pages that were touched, and where the seconds went."""
+    shown = _numbers("batch", "items", "items/s", "pages", "seconds", *(listed[-1].phases if listed else ()))
+    for batch in listed:
+        speed = speed_text(batch.items_per_s, "items/s").removesuffix("items/s").strip()
+        times = (f"{seconds:.2f}" for seconds in (batch.seconds, *batch.phases.values()))
+        shown.add_row(f"{batch.batch}", f"{batch.items:,}", speed, f"{batch.pages_touched:,}", *times)
+    return shown
+
+
+def batch_times(listed: Sequence[StreamProgress], first: StreamProgress | None) -> Table:
+    """How many seconds micro-batches took, and each phase of them: the first one, the others, and the longest."""
+    others = [batch for batch in listed if batch is not first] or list(listed)
+    longest = max(others, key=lambda batch: batch.seconds)
+    shown = _plain(GAP)
+    for name in ("seconds of", "first", "median", "longest"):
+        shown.add_column(name, justify="left" if name == "seconds of" else "right", no_wrap=True)
+    for name in ("a batch", *longest.phases):
+        spent = [_spent(batch, name) for batch in (first or longest, longest)]
+        half = middle.median(_spent(batch, name) for batch in others)
+        style = "bold" if name == "a batch" else ""
+        shown.add_row(name, f"{spent[0]:.2f}", f"{half:.2f}", f"{spent[1]:.2f}", style=style)
+    return shown
+
+
+def _spent(batch: StreamProgress, phase: str) -> float:
+    return batch.phases.get(phase, batch.seconds)

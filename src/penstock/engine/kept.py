@@ -9,17 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.engine.channel import Channel
-from penstock.engine.keys import KeyValues
+from penstock.engine.intake import arriving
+from penstock.engine.keys import KeyValues, taken
 from penstock.engine.loop import Memory, RunningLoop
 from penstock.engine.run import Run
+from penstock.engine.scheduler import Scheduler
 from penstock.engine.state import Arrivals, HeldCells, States
+from penstock.engine.upgrade import upgraded_states
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
+from penstock.graph.window import Timed
 from penstock.plan.spec import Code
 
 Frame = dict[str, np.ndarray]
@@ -57,8 +62,9 @@ def resume(run: Run, frame: Frame) -> None:
             held = _taken(left, f"state{run.tree.number[node]}.")
             if held:
                 states = run.memory.of(node)
-                states.fresh = held["fresh"]
-                states.records = held.get("record", held["fresh"]).copy()
+                assert node.state is not None
+                states.fresh = upgraded_states(held["fresh"], node.state)
+                states.records = upgraded_states(held.get("record", held["fresh"]), node.state).copy()
         for node in code.arrivals.values():
             seen = left.pop(f"seen{run.tree.number[node]}", None)
             if seen is not None:
@@ -163,6 +169,9 @@ class KeyGroup:
         self.parts: dict[str, States | Arrivals | HeldCells] = {}
         self.states: dict[str, type] = {}
         """The class of each part that is the record of a state."""
+        self.windows: list[tuple[Timed, HeldCells, States]] = []
+        """The windows by time, with the cells of those that are open, and how far each key is."""
+        self.has_places = isinstance(run.tree.source, n.Received) and run.tree.source.has_places
         for code in run.planned.codes.values():
             self._add(code, self.memory, run)
 
@@ -178,42 +187,81 @@ class KeyGroup:
         for cells in code.cells.values():
             if cells.node.given.key is self.key:
                 self.parts[f"cells{run.tree.number[cells.node]}"] = memory.cells_of(cells)
+                if isinstance(cells.node.window, Timed):
+                    self.windows.append((cells.node.window, memory.cells_of(cells), memory.of(cells.node)))
 
     @cached_property
     def dtype(self) -> np.dtype:
         """The record of one key."""
         fields: list[tuple[str, np.dtype, tuple[int, ...]]] = []
         for name, part in self.parts.items():
-            for at, (array, width) in enumerate(_arrays(part)):
+            for at, (array, width) in enumerate(self._arrays(part)):
                 fields.append((f"{name}.{at}" if at else name, array.dtype, () if width is None else (width,)))
         return np.dtype(fields)
 
     def take(self, slots: np.ndarray) -> np.ndarray:
         """The records of some keys, in this order."""
         found = np.zeros(len(slots), self.dtype)
-        names = iter(self.dtype.names or ())
-        for part in self.parts.values():
-            part.reserve(self.index.count)
-            for array, width in _arrays(part):
-                shaped = array if width is None else array.reshape(-1, width)
-                found[next(names)] = shaped[slots]
+        for name, array in self._fields():
+            found[name] = array[slots]
         return found
 
-    def put(self, values: Sequence[KeyValues], records: np.ndarray) -> None:
-        """Know these keys, of which none was known before, with these records."""
-        slots = self.index.number_values(values)
+    def put(self, values: Sequence[KeyValues], records: np.ndarray) -> np.ndarray:
+        """Know these keys, of which none was known before, with these records; their numbers."""
+        slots = self.index.number_values(values).copy()
+        self.change(slots, records)
+        return slots
+
+    def change(self, slots: np.ndarray, records: np.ndarray) -> None:
+        """Have other records for some keys."""
+        for name, array in self._fields():
+            array[slots] = records[name]
+
+    def _fields(self) -> Iterator[tuple[str, np.ndarray]]:
+        """What is kept of all keys: the fields of their records, each with an array that has a row a key."""
         names = iter(self.dtype.names or ())
         for part in self.parts.values():
             part.reserve(self.index.count)
-            for array, width in _arrays(part):
-                shaped = array if width is None else array.reshape(-1, width)
-                shaped[slots] = records[next(names)]
+            for array, width in self._arrays(part):
+                yield next(names), array if width is None else array.reshape(-1, width)
+
+    def _arrays(self, part: States | Arrivals | HeldCells) -> list[tuple[np.ndarray, int | None]]:
+        """The arrays of a part that are kept, each with how many values a key has in it."""
+        if isinstance(part, States):
+            return [(part.records, None)]
+        if isinstance(part, Arrivals):
+            found = [part.seen, part.ranks(), *([part.index] if self.has_places else [])]
+            return [(array, None) for array in found]
+        return [(array, part.width) for array in (part.records, *part.folds)]
+
+    # Windows of keys that are idle
+
+    def has_windows(self, count: int) -> np.ndarray:
+        """For each of the first keys, whether one of its windows by time is open."""
+        found = np.zeros(count, bool)
+        for _, cells, _ in self.windows:
+            cells.reserve(count)
+            found |= cells.records["n"].reshape(-1, cells.width)[:count].any(axis=1)
+        return found
+
+    def pass_windows(self, slots: np.ndarray, newest: Any) -> None:
+        """Have these keys be so far that an item of a window that was closed by the `newest` time is late."""
+        for window, _, states in self.windows:
+            at = states.records["at"]
+            passed = max(window.least_time, min(newest - window.length, window.greatest_time))
+            at[slots] = np.maximum(at[slots], passed)
 
 
-def _arrays(part: States | Arrivals | HeldCells) -> list[tuple[np.ndarray, int | None]]:
-    """The arrays of a part that are kept, each with how many values a key has in it."""
-    if isinstance(part, States):
-        return [(part.records, None)]
-    if isinstance(part, Arrivals):
-        return [(part.seen, None)]
-    return [(array, part.width) for array in (part.records, *part.folds)]
+def ending(run: Run, group: KeyGroup, slots: np.ndarray, base: int) -> tuple[Run, Scheduler, KeyGroup]:
+    """A run that does with some keys of a paused one what the end of the stream would, and what it knows of them.
+
+    There its keys have the numbers from 0 on, in the order of `slots`. `base` is how many items have come.
+    """
+    made = Run(run.tree.leaves, batches_in=arriving(run.tree.source, (), base), **vars(run.options))
+    scheduler = made.scheduler()
+    resume(made, frame_of(run))
+    own = next(each for each in key_groups(made) if each.key is group.key)
+    own.put(taken(group.index.values(), slots), group.take(slots))
+    for arrivals in made.memory.arrivals.values():
+        arrivals.arrange()
+    return made, scheduler, own

@@ -107,6 +107,20 @@ def key_values(columns: Sequence[pa.Array]) -> list[KeyValues]:
     return found
 
 
+def taken(values: Sequence[KeyValues], slots: np.ndarray) -> list[KeyValues]:
+    """Some of these keys, in this order."""
+    found: list[KeyValues] = []
+    for held in values:
+        if isinstance(held, tuple):
+            offsets, data = (np.ascontiguousarray(part) for part in held)
+            buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(data)]
+            column = pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
+            found.append(key_values([column.take(pa.array(slots))])[0])
+        else:
+            found.append(held[slots])
+    return found
+
+
 def _is_nan(column: pa.Array) -> np.ndarray:
     return np.isnan(arrays_of(column)[0])  # type: ignore[no-any-return]
 

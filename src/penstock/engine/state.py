@@ -37,9 +37,9 @@ class States:
 class Arrivals:
     """The keys of a node that ends its keys, in the order of their first items.
 
-    Invariant: `order[:count[0]]` are the numbers of the keys for which `seen` is true. `index` is, where items have
-    places, that of the first item of each key. Over runs that go on from each other, `ranks` tell that order; a run's own
-    keys follow the `ranked` ones before it.
+    Invariant: `order[:count[0]]` are the numbers of the keys for which `seen` is true; where the run goes on from
+    another, of those that this did not know. `index` is, where items have places, that of the first item of each key.
+    The order over all runs is that of the `ranks`, of which the runs before have given the first `ranked`.
     """
 
     def __init__(self) -> None:

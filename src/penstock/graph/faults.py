@@ -9,6 +9,7 @@ from typing import Any
 from penstock.errors import DataError, FunctionError
 from penstock.graph.function import Function
 from penstock.graph.nodes import Aggregate, Enumerate, GraphNode, KeyBy, KeyedAggregate
+from penstock.graph.window import Found
 
 
 def shown(value: Any, limit: int = 80) -> str:
@@ -71,7 +72,8 @@ def empty_region(node: Aggregate | KeyedAggregate, what: str, index: int) -> Dat
 
 
 def sum_overflow(node: Aggregate | KeyedAggregate, what: str, index: int) -> DataError:
-    which = "a window" if isinstance(node, KeyedAggregate) else "the region"
+    is_window = isinstance(node, KeyedAggregate) and not isinstance(node.window, Found)
+    which = "a window" if is_window else "the region"
     return DataError(
         f"{node.label}: {what} must fit 64 bits; it does not in {which} that ends at item {index}; convert the "
         f"field to float before"

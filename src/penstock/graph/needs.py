@@ -8,7 +8,7 @@ from typing import Any
 from penstock.graph import nodes as n
 from penstock.graph.aggregate import Builtin
 from penstock.graph.tree import Tree
-from penstock.graph.window import Timed
+from penstock.graph.window import Found, Timed
 
 Names = frozenset[str]
 
@@ -74,7 +74,8 @@ def _pushing(node: Any, after: Names) -> Names:
 def _keyed_aggregate(node: n.KeyedAggregate, after: Names) -> Names:
     taken = {r.field for r in node.results.values() if isinstance(r, Builtin) and r.field is not None}
     time = {node.window.field} if isinstance(node.window, Timed) else set()
-    return frozenset(name for name in after if name.startswith("#")) | taken | time
+    first = set(node.window.kept.values()) if isinstance(node.window, Found) else set()
+    return frozenset(name for name in after if name.startswith("#")) | taken | time | first
 
 
 _GIVEN: dict[type[n.GraphNode], Callable[[Any, Names], Names]] = {

@@ -14,7 +14,7 @@ from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
 from penstock.graph.faults import bad_time, empty_region, late_item, sum_overflow
 from penstock.graph.types import INT64_MAX, INT64_MIN
 from penstock.graph.values import accept
-from penstock.graph.window import Counted, Timed, Whole
+from penstock.graph.window import Counted, Found, Timed, Whole
 
 if TYPE_CHECKING:
     from penstock.graph.reference import Interpreter
@@ -30,12 +30,16 @@ class Windows:
     def __init__(self, interpreter: Interpreter, node: n.KeyedAggregate, key: tuple[Any, ...]) -> None:
         self.interpreter, self.node, self.rule = interpreter, node, node.window
         self.key = key_fields(node, key) | {KEY: key}
+        self.first: Own = {}
+        """What is kept of the first item of the region that is open."""
         self.open: dict[int, Accumulators] = {}
         self.items = 0
         self.newest: Any = None
 
     def closed_by(self, own: Own) -> list[int]:
-        """The windows that close because of the time of an item, which is in none of them."""
+        """The windows that close because of an item, which is in none of them: by its time, or as it begins another."""
+        if isinstance(self.rule, Found):
+            return list(self.open) if self._begins(self.rule, own) else []
         if not isinstance(self.rule, Timed):
             return []
         time = own[self.rule.field]
@@ -44,6 +48,12 @@ class Windows:
         self.newest = time if self.newest is None else max(self.newest, time)
         return [number for number in sorted(self.open) if self._is_closed(number)]
 
+    def _begins(self, rule: Found, own: Own) -> bool:
+        """Whether an item begins a region; that the first of a key does, goes without saying."""
+        if rule.start is not None:
+            return bool(self.interpreter.call(rule.start, own)[0])  # asked of every item, the first too
+        return bool(self.open) and any(self.first[name] != own[name] for name in rule.by)
+
     def _is_closed(self, number: int) -> bool:
         assert isinstance(self.rule, Timed)
         return bool(self.rule.end(number) + self.rule.late <= self.newest)
@@ -51,7 +61,7 @@ class Windows:
     def add(self, own: Own) -> list[int]:
         """Put an item into its windows; those that close with it."""
         place, self.items = self.items, self.items + 1
-        numbers = [0] if isinstance(self.rule, Whole) else []
+        numbers = [0] if isinstance(self.rule, (Whole, Found)) else []
         if isinstance(self.rule, Counted):
             numbers = self.rule.windows_of(place)
         elif isinstance(self.rule, Timed):
@@ -61,7 +71,9 @@ class Windows:
                 raise late_item(self.node, self.rule.field, self.interpreter.index)
         for number in numbers:
             if number not in self.open:
-                self.open[number] = Accumulators(self.interpreter, self.node, (self.key,))
+                if isinstance(self.rule, Found):
+                    self.first = {name: own[old] for name, old in self.rule.kept.items()}
+                self.open[number] = Accumulators(self.interpreter, self.node, (self.key | self.first,))
             self.open[number].add(own, ())
         full = self.rule.count if isinstance(self.rule, Counted) else None
         return [number for number in numbers if self.open[number].items == full]
@@ -74,7 +86,7 @@ class Windows:
         elif isinstance(self.rule, Timed):
             start, end = self.rule.start(number), self.rule.end(number)
         bounds = zip(self.rule.bounds, (start, end), strict=False)
-        return window.finish((self.key | {name: value for name, value in bounds if name},))
+        return window.finish((self.key | self.first | {name: value for name, value in bounds if name},))
 
 
 class Accumulators:

@@ -164,7 +164,7 @@ class Stream(Running):
         *,
         start: Callable[..., Any] | None = None,
         by: str | Sequence[str] = (),
-        keep: Mapping[str, str] | None = None,
+        keep: Mapping[str, str] | str | Sequence[str] = (),
     ) -> Stream:
         """Find regions in the stream: wherever `start` is true, or wherever a field of `by` changes.
 
@@ -179,8 +179,19 @@ class Stream(Running):
         >>> found = words.regions(start=lambda first: first, keep={"head": "word"})
         >>> found.aggregate(n=ps.count()).collect().to_pydict()
         {'head': [1, 3], 'n': [2, 1]}
+
+        Behind `key_by`, each key has regions of its own, found in its items alone; `aggregate` must close them right
+        behind. There `keep="field"` takes fields under their own names too.
+
+        >>> words = ps.from_items([{"k": k, "v": v} for k, v in [("a", 1), ("b", 7), ("a", 2), ("b", 8), ("a", 9)]])
+        >>> found = words.key_by("k").regions(start=lambda v: v > 5, keep={"head": "v"})
+        >>> found.aggregate(n=ps.count()).collect().to_pydict()
+        {'k': ['b', 'a', 'a', 'b'], 'head': [7, 1, 9, 8], 'n': [1, 2, 1, 1]}
         """
-        return Stream(nodes.Regions(self.node, start, _names(by), dict(keep or {})))
+        kept = dict(keep) if isinstance(keep, Mapping) else {name: name for name in _names(keep or ())}
+        if self.node.shape.key is not None and not self.node.shape.regions:
+            return KeyRegions(nodes.KeyRegions(self.node, start, _names(by), kept))
+        return Stream(nodes.Regions(self.node, start, _names(by), kept))
 
     def aggregate(self, *, keep: str | Sequence[str] | None = None, **results: Any) -> Stream:
         """Close the innermost region: one item for each, with the parent's fields and the aggregates.
@@ -365,6 +376,45 @@ class Windows:
         [1.5, 2.5, 3.5]
         """
         return Stream(nodes.keyed_aggregate(self.node, results, self.window, None if keep is None else _names(keep)))
+
+
+class KeyRegions(Stream):
+    """The regions of each key, as `Stream.regions` finds them behind `key_by`.
+
+    They are no point of a graph before `aggregate` has closed them, so that all else is refused.
+    """
+
+    __slots__ = ("found",)
+    found: nodes.KeyRegions
+
+    def __init__(self, found: nodes.KeyRegions) -> None:
+        object.__setattr__(self, "found", found)
+
+    @property
+    def node(self) -> nodes.GraphNode:  # type: ignore[override]
+        """Refused; any method but `aggregate` begins with it."""
+        raise self.found.fail(
+            "the regions of a key must be closed by aggregate right behind; got something else in between, or nothing; "
+            "put it before regions, or behind aggregate"
+        )
+
+    def aggregate(self, *, keep: str | Sequence[str] | None = None, **results: Any) -> Stream:
+        """One item for each region of each key: the key's fields, those of `by` and `keep`, and the aggregates.
+
+        `keep=` chooses among them. An aggregate is a built-in such as `ps.sum("v")`, or a class derived from `ps.Fold`,
+        of which `begin` and `end` see these fields. The item comes when the region ends: before the item that begins
+        the next one of its key is taken up.
+
+        >>> import penstock as ps
+        >>> items = ps.from_items([{"k": k, "on": on} for k, on in [(1, True), (2, True), (1, True), (1, False)]])
+        >>> items.key_by("k").regions(by="on").aggregate(n=ps.count()).collect().to_pylist()
+        [{'k': 1, 'on': True, 'n': 2}, {'k': 1, 'on': False, 'n': 1}, {'k': 2, 'on': True, 'n': 1}]
+        """
+        kept = None if keep is None else _names(keep)
+        return Stream(nodes.keyed_aggregate(self.found.before, results, self.found.window, kept))
+
+    def __repr__(self) -> str:
+        return f"<{self.found.label} of each key after {self.found.before.label}>"
 
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:

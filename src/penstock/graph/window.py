@@ -2,14 +2,15 @@
 
 A window has a number, which says where it begins: window q of a key holds its items from the place (or the time)
 q · every on, as many (or for as long) as was asked for. What is said here is the whole truth about bounds; the
-reference asks it item by item, and the loops compute the same.
+reference asks it item by item, and the loops compute the same. Regions of a key are windows too, of which one is open
+at a time, and whose bounds the items themselves say.
 """
 
 from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -17,8 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from penstock.errors import GraphError
+from penstock.errors import GraphError, quoted
 from penstock.graph import types
+from penstock.graph.function import Function
 
 MOST_OPEN = 1 << 16
 """How many windows of a key may be open at a time."""
@@ -89,6 +91,11 @@ class Timed:
         return types.is_float(self.type)
 
     @property
+    def bound(self) -> Any:
+        """How far an item of a running stream may be behind the newest one of all keys and still find its windows."""
+        return self.length + self.late
+
+    @property
     def open_at_once(self) -> int:
         if self.is_float:
             held: float = min((self.length + self.late) / self.every, MOST_OPEN)
@@ -134,7 +141,26 @@ class Timed:
         return found[::-1]
 
 
-Window = Whole | Counted | Timed
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Regions found in the items of a key: one begins with the first, and with each at which `start` or `by` says so.
+
+    That is where `start` holds, or where a field of `by` is not what it was at the beginning of the region. A region
+    closes before the item that begins the next of its key is taken up. Of its first item the row has the fields
+    `kept`, by their names there; those of `by` come first, under their own.
+    """
+
+    start: Function | None
+    by: tuple[str, ...]
+    kept: Mapping[str, str]
+    open_at_once = 1
+    bounds: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"for each region by {quoted(self.by)}" if self.by else "for each region"
+
+
+Window = Whole | Counted | Timed | Found
 
 
 def counted(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> Counted:
@@ -152,7 +178,7 @@ def counted(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> Co
 
 def timed(given: Timed, where: str, t: pa.DataType) -> Timed:
     """Windows of time with their numbers in the unit of a field of type `t`, after checking that they can be."""
-    number = _number(where, given.field, t)
+    number = lengths_of(where, given.field, t)
     length, late = number("length", given.length), number("late", given.late)
     every = length if given.every is None else number("every", given.every)
     for name, value, least in (("length", length, 1), ("every", every, 1), ("late", late, 0)):
@@ -175,8 +201,8 @@ def _check_open(window: Counted | Timed) -> None:
         )
 
 
-def _number(where: str, field: str, t: pa.DataType) -> Callable[[str, Any], Any]:
-    """What turns a length of time as given into the unit of the field."""
+def lengths_of(where: str, field: str, t: pa.DataType) -> Callable[[str, Any], Any]:
+    """What turns a length of time, by its name and as given, into the unit of a field of type `t`."""
     if not (types.is_integer(t) or types.is_float(t) or pt.is_timestamp(t) or pt.is_date32(t) or pt.is_duration(t)):
         raise GraphError(
             f"{where}: the time must be an integer, a float, a timestamp, a date or a duration; {field!r} is {t}"

@@ -23,6 +23,7 @@ from penstock.graph.needs import Names, needs
 from penstock.graph.record import Signal
 from penstock.graph.source import Items
 from penstock.graph.tree import Tree, handled
+from penstock.plan.idle import Idle, Wanted, idle_of
 
 Kind = Literal["key", "whole", "order"]
 
@@ -44,6 +45,8 @@ class Exchange:
     that it received."""
     is_merged: bool = False
     """Whether the senders are buckets of keys, so that what they send must be merged by place."""
+    idle: Idle | None = None
+    """How the keys behind it go idle, in a running stream."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -136,18 +139,20 @@ def cut(
     is_ordered: bool = False,
     aligned: Collection[n.GraphNode] = (),
     is_gathered_at_source: bool = True,
+    idle: Wanted | None = None,
 ) -> Cut:
     """Cut the graph of some leaves.
 
     `given_signals` are the kinds of signals that will be placed from outside. With `places`, results that leave buckets
     of keys carry their places; with `is_ordered` they pass one more exchange that puts them in order. No region
-    of the nodes `aligned` spans two splits. Without `is_gathered_at_source` no task can read all splits.
+    of the nodes `aligned` spans two splits. Without `is_gathered_at_source` no task can read all splits. `idle` is what
+    is wanted of keys that go idle, where the stream is a running one.
     """
     tree = Tree(tuple(leaves))
     cuts = _Cuts(tree, set(given_signals), places or is_ordered, aligned)
     if not is_gathered_at_source:
         cuts.at_source = None
-    return _Builder(tree, cuts, set(given_signals), places or is_ordered, is_ordered).build()
+    return _Builder(tree, cuts, set(given_signals), places or is_ordered, is_ordered, idle).build()
 
 
 # Where
@@ -270,9 +275,17 @@ def emitted_before(node: n.GraphNode) -> set[type[Signal]]:
 class _Builder:
     """Builds the stages: every node on a new node before it, down from a source of its stage."""
 
-    def __init__(self, tree: Tree, cuts: _Cuts, given: set[type[Signal]], places: bool, is_ordered: bool) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        cuts: _Cuts,
+        given: set[type[Signal]],
+        places: bool,
+        is_ordered: bool,
+        idle: Wanted | None,
+    ) -> None:
         self.tree, self.cuts, self.given = tree, cuts, given
-        self.places, self.is_ordered = places, is_ordered
+        self.places, self.is_ordered, self.idle = places, is_ordered, idle
         self.needed: dict[n.GraphNode, Names] = needs(tree)
         self.stages: list[Stage] = []
         self.waiting: list[tuple[Stage, n.GraphNode | int]] = []
@@ -337,12 +350,16 @@ class _Builder:
         arriving = self.given | emitted_before(node)
         below = handled([node, *self.tree.below(node)])
         signals = tuple(sorted(below & arriving, key=lambda s: (s.__module__, s.__qualname__)))
-        names = self._names(node, made.shape.fields)
+        idle = self._idle(node) if kind == "key" else None
+        names = self._names(node, made.shape.fields, None if idle is None else idle.time)
         has_places = stage.is_keyed or (kind == "key" and self.cuts.orders_again(node))
         send = n.Send(made, names, stage.is_keyed, signals)
         keys = node.names if kind == "key" and isinstance(node, n.KeyBy) else ()
         reason = self.cuts.whole[node] if kind == "whole" else self.cuts.keyed[node]
-        self._send(stage, node, Exchange(kind, send, reason, keys, has_places, stage.is_keyed))
+        self._send(stage, node, Exchange(kind, send, reason, keys, has_places, stage.is_keyed, idle))
+
+    def _idle(self, node: n.GraphNode) -> Idle | None:
+        return idle_of(node, self.tree, self.idle) if self.idle is not None and isinstance(node, n.KeyBy) else None
 
     def _send(self, stage: Stage, behind: n.GraphNode | int, exchange: Exchange) -> None:
         receiver = Stage(len(self.stages), stage.level + 1, exchange)
@@ -350,9 +367,9 @@ class _Builder:
         stage.outputs.append(Output(exchange.send, receiver.number, None))
         self.waiting.append((receiver, behind))
 
-    def _names(self, node: n.GraphNode, fields: Any) -> tuple[str, ...]:
-        """The fields that a node and all behind it need; at least one, so that there are rows."""
-        names = tuple(name for name in fields if name in self.needed[node])
+    def _names(self, node: n.GraphNode, fields: Any, time: str | None) -> tuple[str, ...]:
+        """The fields that a node and all behind it need, and the time; at least one, so that there are rows."""
+        names = tuple(name for name in fields if name in self.needed[node] or name == time)
         if names:
             return names
         return (min(fields, key=lambda name: not types.is_scalar(fields[name])),)

@@ -1,4 +1,4 @@
-"""The code of an aggregate by key: accumulators in cells, one for each window of a key that may be open.
+"""The code of an aggregate by key: accumulators in cells, one for each window or region of a key that may be open.
 
 A key has as many cells as windows can be open at once, and window q lies in cell q modulo that number, so that no two
 that are open share one. A cell knows how many items it has had; 0 says that its window is not open.
@@ -6,14 +6,14 @@ that are open share one. A cell knows how many items it has had; 0 says that its
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.aggregate import Builtin
-from penstock.graph.window import Counted, Timed, Whole
+from penstock.graph.window import Counted, Found, Timed, Whole
 from penstock.plan.accumulate import Accumulator
 from penstock.plan.code import Level, Local, Site, Value, cast
 from penstock.plan.spec import Cells
@@ -87,14 +87,16 @@ class KeyedFold:
             self._item_of_whole(slot, site)
         elif isinstance(self.window, Counted):
             self._item_of_count(self.window, slot, site)
+        elif isinstance(self.window, Found):
+            self._item_of_region(self.window, slot, site)
         else:
             self._item_of_time(self.window, slot, site)
 
     def end(self, slot: str, site: Site) -> None:
         """Close what is open of a key."""
-        if isinstance(self.window, Whole):
+        if isinstance(self.window, (Whole, Found)):
             self.accumulator.cell = slot
-            self._give(slot, "0", "0", site)
+            self._give(slot, self._first(), site)
         elif isinstance(self.window, Counted):
             self._end_of_count(self.window, slot, site)
         else:
@@ -107,6 +109,44 @@ class KeyedFold:
         with self.loop.arriving(self.node, slot, site):
             self.accumulator.begin(self._key_site(slot, site.fork()))
         self.accumulator.add(site)
+
+    # Regions: what is kept of a first item lies in the cell too
+
+    def _item_of_region(self, window: Found, slot: str, site: Site) -> None:
+        out, self.accumulator.cell = self.loop.out, slot
+        count, begins = self.accumulator.field("n"), self._begins(window, site)
+        with out.block(f"if {count} != 0 and ({begins})"):
+            self._give(slot, self._first(), site.fork(aligned=False))
+            out.line(f"{count} = 0")
+        with out.block(f"if {count} == 0"):
+            inner = site.fork()
+            with self.loop.arriving(self.node, slot, inner):
+                pass
+            kept = {name: self.loop.scalar_or_ref(old, inner) for name, old in window.kept.items()}
+            for name, value in kept.items():
+                self.loop.capture(self._kept(name), value)
+            self.accumulator.begin(inner.with_own(self.loop.key_level(self.node, slot) | kept))
+        out.line(f"{count} += 1")
+        self.accumulator.add(site)
+
+    def _begins(self, window: Found, site: Site) -> str:
+        """The test whether an item begins a region that is not the first of its key."""
+        if window.start is not None:
+            begins = self.loop.out.fresh("b")
+            self.loop.out.line(f"{begins} = {self.loop.call(window.start, site, {})}")  # asked of every item
+            return begins
+        values = [(name, self.loop.scalar_or_ref(name, site)) for name in window.by]
+        return " or ".join(f"not {self._kept(name).name} == {v.name}" for name, v in values if isinstance(v, Local))
+
+    def _kept(self, name: str) -> Local:
+        """The field of the cell that holds a field of the region's first item."""
+        t = self.node.added[name]
+        held = self.accumulator.field(f"k{list(self.node.added).index(name)}", types.is_float(t))
+        return Local(f"{cast(t)}({held})", store=held)
+
+    def _first(self) -> dict[str, str]:
+        """What a row has of the first item."""
+        return {name: self._kept(name).name for name in (self.node.added if isinstance(self.window, Found) else ())}
 
     # Windows of a number of items
 
@@ -125,7 +165,7 @@ class KeyedFold:
             number = out.fresh("q")
             out.line(f"{number} = ({full}) // {every}")
             self._choose(slot, number)
-            self._give(slot, f"{number} * {every}", f"{place} + 1", site.fork(aligned=False))
+            self._give(slot, self._bounds(f"{number} * {every}", f"{place} + 1"), site.fork(aligned=False))
             out.line(f"{self.accumulator.field('n')} = 0")
 
     def _end_of_count(self, window: Counted, slot: str, site: Site) -> None:
@@ -135,7 +175,7 @@ class KeyedFold:
             n_items = f"as_int({self.accumulator.field('n')})"
             with self.loop.out.block(f"if {n_items} != 0"):
                 start = f"{number} * {every}"
-                self._give(slot, start, f"{start} + {n_items}", self._many(site))
+                self._give(slot, self._bounds(start, f"{start} + {n_items}"), self._many(site))
 
     # Windows of time
 
@@ -178,7 +218,7 @@ class KeyedFold:
     def _give_if_open(self, window: Timed, slot: str, number: str, site: Site) -> None:
         with self.loop.out.block(f"if {self.accumulator.field('n')} != 0"):
             start = f"{number} * {window.every!r}"
-            self._give(slot, start, f"{start} + {window.length!r}", site)
+            self._give(slot, self._bounds(start, f"{start} + {window.length!r}"), site)
             self.loop.out.line(f"{self.accumulator.field('n')} = 0")
 
     # What all have in common
@@ -221,15 +261,17 @@ class KeyedFold:
         """The place inside a loop over the windows that close."""
         return site.fork(factor=site.factor * self.width, aligned=False)
 
-    def _give(self, slot: str, start: str, end: str, site: Site) -> None:
-        """Send what has come of a window."""
+    def _bounds(self, start: str, end: str) -> dict[str, str]:
+        return {name: value for name, value in zip(self.window.bounds, (start, end), strict=True) if name}
+
+    def _give(self, slot: str, added: Mapping[str, str], site: Site) -> None:
+        """Send what has come of a window, with what it adds to the fields of the key."""
         level: Level = {name: value for name, value in site.own.items() if name.startswith("#")}
         level |= self.loop.key_level(self.node, slot)
-        for name, value in zip(self.window.bounds, (start, end), strict=False):
-            if name:
-                local = self.loop.out.fresh()
-                self.loop.out.line(f"{local} = {value}")
-                level[name] = Local(local)
+        for name, value in added.items():
+            local = self.loop.out.fresh()
+            self.loop.out.line(f"{local} = {value}")
+            level[name] = Local(local)
         own = self.accumulator.finish(site.with_own(level))
         self.loop.send(self.node, site.with_own(own, aligned=False))
 

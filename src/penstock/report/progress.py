@@ -84,6 +84,15 @@ def _digits(number: float) -> str:
     return f"{number:.0f}" if number >= 99.95 else f"{number:.3g}"
 
 
+def files_text(waiting: int) -> str:
+    """How many files wait.
+
+    >>> files_text(0), files_text(1), files_text(1200)
+    ('0 files waiting', '1 file waiting', '1,200 files waiting')
+    """
+    return f"{waiting:,} file{'' if waiting == 1 else 's'} waiting"
+
+
 def time_text(seconds: float) -> str:
     """A time in whole seconds, minutes and hours.
 

@@ -233,8 +233,17 @@ def test_an_empty_folder(tmp_path: Path, kind: Kind, about_bytes: int) -> None:
     assert read(task, [task.arrived(f"file:{tmp_path}/in/day=1/a")], about_bytes) == expected != []
 
 
+def test_a_glob_that_fits_no_file_yet(tmp_path: Path, kind: Kind) -> None:
+    stream = kind.read(tmp_path / "*.x", **kind.options)
+    items = items_of(stream)
+    assert items.files == () and items.root == (f"file://{tmp_path}", "*.x")
+    assert items.takes(f"file:{tmp_path}/a.x") and not items.takes(f"file:{tmp_path}/a.y")
+    with pytest.raises(ps.GraphError, match=r"'.*/\*.x' must match a file; it matches none"):
+        stream.collect(spark=False)
+
+
 def test_what_is_missing_is_no_empty_folder(tmp_path: Path, kind: Kind) -> None:
-    for path in (tmp_path / "missing", tmp_path / "missing" / "*", tmp_path / "*.x", [tmp_path, tmp_path]):
+    for path in (tmp_path / "missing", tmp_path / "missing" / "*", tmp_path / "*" / "*.x", [tmp_path, tmp_path]):
         with pytest.raises(ps.GraphError, match=r"must (be a file, a folder or a glob|match a file|hold a file)"):
             kind.read(path, **kind.options)
     if kind.options:

@@ -215,7 +215,7 @@ def test_a_signal_that_is_sent(folder: Path, spark: Any) -> None:
     while handle.progress() is None or handle.progress().total_items < 160:
         assert handle.exception is None
     handle.stop()
-    assert place.batch == 2
+    assert (place.batch, place.index) == (2, 80)
     wanted = right(with_limit(ps.read_parquet(folder / "in")), [ps.at(80, Threshold(2.0))])
     assert rows(ps.read_parquet(folder / "out").collect(spark=False)) == rows(wanted)
 

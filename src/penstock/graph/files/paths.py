@@ -79,8 +79,9 @@ def find(source: str, given: Any, *, partitions: bool = True, may_be_empty: bool
     """The files of a path or of a list of paths, none of them twice.
 
     A list keeps its order. The files of one path are in the plain order of their whole paths, as strings. In folders
-    and globs, names that begin with `_` or `.` are left out. With `may_be_empty`, one folder without files is found;
-    since nothing tells which partition folders it will have, they have no meaning.
+    and globs, names that begin with `_` or `.` are left out. With `may_be_empty`, one folder without files is found,
+    or a glob of names in a folder that has none such; since nothing tells which partition folders there will be, they
+    have no meaning.
     """
     paths = [given] if isinstance(given, (str, os.PathLike)) else given
     if not isinstance(paths, (list, tuple)) or not all(isinstance(p, (str, os.PathLike)) for p in paths):
@@ -102,7 +103,7 @@ def find(source: str, given: Any, *, partitions: bool = True, may_be_empty: bool
 
 
 class _NoFiles(Exception):
-    """A folder is there and holds no file."""
+    """A folder is there and holds no file, or none that fits."""
 
     def __init__(self, place: Place, message: str) -> None:
         super().__init__(message)
@@ -156,8 +157,8 @@ class _Finder:
         if not files:
             what = "match a file; it matches none" if place.pattern else "hold a file; the folder has none"
             said = f"{self.source}: {self.given!r} must {what} (names that begin with '_' or '.' do not count)"
-            is_folder = not place.pattern and here.type == pf.FileType.Directory
-            raise _NoFiles(place, said) if is_folder else GraphError(said)
+            may_come = len(place.pattern) <= 1 and here.type == pf.FileType.Directory
+            raise _NoFiles(place, said) if may_come else GraphError(said)
         return files.values()
 
 

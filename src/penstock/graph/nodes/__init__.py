@@ -12,7 +12,7 @@ from penstock.graph.nodes.items import Filter, FlatMap, Handler, Map, MapColumns
 from penstock.graph.nodes.keyed import Emit, KeyBy
 from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions, Through
 from penstock.graph.nodes.stage import PLACE, Received, Send
-from penstock.graph.nodes.windows import KeyedAggregate, keyed_aggregate
+from penstock.graph.nodes.windows import KeyedAggregate, KeyRegions, keyed_aggregate
 
 KINDS: tuple[type[GraphNode], ...] = (
     Source,
@@ -53,6 +53,7 @@ __all__ = [
     "GraphNode",
     "Handler",
     "KeyBy",
+    "KeyRegions",
     "KeyedAggregate",
     "Map",
     "MapColumns",

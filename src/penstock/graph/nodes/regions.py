@@ -82,12 +82,11 @@ class Regions(Step):
         return predicate(self, self._bind("", self.given_start, probe=self._probe({})))
 
     def _shape(self) -> Shape:
-        if (self.given_start is None) == (not self.by):
-            raise self.fail("give start=predicate or by=field, and not both")
+        self._check_rule()
         if self.given.is_keyed_here:
             raise self.fail(
-                "regions lie in the stream's own order, and after key_by each key has one of its own; find the regions "
-                "before key_by"
+                f"regions of a key lie in the order of its items, outside of all regions, and {self.given.depth} are "
+                f"open here; close them with aggregate or close before, or find the regions before key_by"
             )
         _ = self.start
         parent = {name: self._must_have(name, self.given.fields) for name in self.by}
@@ -102,11 +101,18 @@ class Regions(Step):
         self._new_fields(tuple(taken), self.given.parents)
         if taken.keys() & self.given.fields.keys():
             both = sorted(taken.keys() & self.given.fields.keys())
-            raise self.fail(f"keep= must give new names, because the items keep their fields; got {quoted(both)}")
+            raise self.fail(
+                f"keep= must give new names, because the items keep their fields; got {quoted(both)}; write "
+                f"keep={{'new': 'old'}}"
+            )
         if not own:
             raise self.fail("the items must keep a field beside those of by=; got none")
         region = Region(self, self.given, {**parent, **taken})
         return replace(self.given, fields=own, regions=(*self.given.regions, region))
+
+    def _check_rule(self) -> None:
+        if (self.given_start is None) == (not self.by):
+            raise self.fail("give start=predicate or by=field, and not both")
 
     @property
     def functions(self) -> tuple[Function, ...]:

@@ -1,4 +1,4 @@
-"""Nodes that aggregate by key: all items of a key, or those of each window."""
+"""Nodes that aggregate by key: all items of a key, or those of each window or region."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from penstock.graph.function import Function
 from penstock.graph.nodes.base import GraphNode, Shape
 from penstock.graph.nodes.folds import Folding, bound, functions_of, types_of
 from penstock.graph.nodes.items import Stateful
+from penstock.graph.nodes.regions import Regions
 from penstock.graph.record import State
-from penstock.graph.window import Counted, Timed, Whole, Window, timed
+from penstock.graph.window import Counted, Found, Timed, Whole, Window, timed
 
 
 class Begun(State):
@@ -36,7 +37,7 @@ class FloatProgress(State):
 
 @dataclass(frozen=True, eq=False)
 class KeyedAggregate(Stateful):
-    """Give an item for each window of each key: the key's fields, the window's bounds, and the aggregates."""
+    """Give an item for each window of each key: the key's fields, what the window adds to them, and the aggregates."""
 
     given_results: Mapping[str, Any] = None  # type: ignore[assignment]
     window: Window = Whole()  # noqa: RUF009 - frozen
@@ -52,20 +53,31 @@ class KeyedAggregate(Stateful):
 
     @cached_property
     def results(self) -> Mapping[str, Builtin | Folding]:
-        key, ends_with = self.given.key_fields, {**self.given.key_fields, **self.bounds}
-        return {name: bound(self, name, given, key, ends_with) for name, given in self.given_results.items()}
+        begins_with = self.shared if isinstance(self.window, Found) else self.given.key_fields
+        return {name: bound(self, name, given, begins_with, self.shared) for name, given in self.given_results.items()}
 
     @cached_property
-    def bounds(self) -> dict[str, Any]:
+    def added(self) -> dict[str, Any]:
+        """What a window adds to the fields of the key: its bounds, or fields of its first item."""
+        if isinstance(self.window, Found):
+            return {name: self.given.fields[old] for name, old in self.window.kept.items()}
         return dict.fromkeys((name for name in self.window.bounds if name), self.window.bounds_type())
 
     @cached_property
+    def shared(self) -> dict[str, Any]:
+        """What all items of a window have in common."""
+        return {**self.given.key_fields, **self.added}
+
+    @cached_property
     def keep(self) -> tuple[str, ...]:
-        """The fields of the result that are not aggregates: those of the key, and the bounds."""
-        names = tuple(self.given.key_fields) if self.given_keep is None else self.given_keep
-        for name in names:
-            self._must_have(name, self.given.key_fields, "of the key")
-        return (*names, *self.bounds)
+        """The fields of the result that are not aggregates. Those of the key and of a first item may be chosen."""
+        if self.given_keep is None:
+            return (*self.given.key_fields, *self.added)
+        is_found = isinstance(self.window, Found)
+        among, of = (self.shared, "of the key or of the region") if is_found else (self.given.key_fields, "of the key")
+        for name in self.given_keep:
+            self._must_have(name, among, of)
+        return self.given_keep if is_found else (*self.given_keep, *self.added)
 
     def _shape(self) -> Shape:
         if self.given.key is None or self.given.depth:
@@ -75,8 +87,7 @@ class KeyedAggregate(Stateful):
         self._new_fields((*self.keep, *self.given_results), {})
         for result in self.results.values():
             self._check_result(result)
-        shared = {**self.given.key_fields, **self.bounds}
-        fields = {name: shared[name] for name in self.keep} | types_of(self, self.results)
+        fields = {name: self.shared[name] for name in self.keep} | types_of(self, self.results)
         return replace(self.given, fields=fields)
 
     def _check_result(self, result: Builtin | Folding) -> None:
@@ -95,12 +106,44 @@ class KeyedAggregate(Stateful):
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        return functions_of(self.results)
+        start = self.window.start if isinstance(self.window, Found) else None
+        return (*(() if start is None else (start,)), *functions_of(self.results))
 
     @property
     def ending(self) -> tuple[Function, ...]:
         folds = [result for result in self.results.values() if isinstance(result, Folding)]
         return tuple(f for fold in folds for f in (fold.begin, fold.end) if f is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class KeyRegions(Regions):
+    """The regions of each key. They stand in no graph by themselves: an aggregate takes them as its windows."""
+
+    @property
+    def window(self) -> Found:
+        return Found(self.start, self.by, {name: name for name in self.by} | dict(self.keep))
+
+    def _shape(self) -> Shape:
+        self._check_rule()
+        _ = self.start
+        self._new_fields((*self.by, *self.keep), {})
+        both = [name for name in (*self.by, *self.keep) if name in self.given.key_fields]
+        if both:
+            raise self.fail(
+                f"the row has the fields of the key already, which never change within it; got {quoted(both)} again; "
+                f"leave them out of by=, and give others of that name a new one with keep={{'new': 'old'}}"
+            )
+        for name in (*self.by, *self.keep.values()):
+            self._check_held(name, self._must_have(name, self.given.fields))
+        return self.given
+
+    def _check_held(self, name: str, t: Any) -> None:
+        """What is remembered of a region that is open lies in a record of its key, whose size is fixed."""
+        if not types.is_scalar(t):
+            raise self.fail(
+                f"by= and keep= of a key's regions take numbers, booleans and times, whose size is fixed; {name!r} is "
+                f"{t}; make a number of it with map before regions"
+            )
 
 
 def _nowhere(given: Shape) -> str:
@@ -116,7 +159,7 @@ def keyed_aggregate(
     before: GraphNode, results: Mapping[str, Any], window: Window, keep: tuple[str, ...] | None = None
 ) -> KeyedAggregate:
     """The node, with a window whose numbers are in the unit of its field, and the state that it needs."""
-    state: type[State] = Begun if isinstance(window, Whole) else Progress
+    state: type[State] = Begun if isinstance(window, (Whole, Found)) else Progress
     if isinstance(window, Timed):
         where, fields = f"window {window.field!r}", before.shape.scope
         if not isinstance(window.field, str) or window.field not in fields:

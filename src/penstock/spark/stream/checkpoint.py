@@ -209,6 +209,9 @@ class Checkpoint:
         if before is None or (before.index is None and index is not None):
             self.write(f"placed/{name}", {"batch": batch, "index": index})
 
+    def _is_counted(self) -> bool:
+        return bool((self.description() or {}).get("is_counted"))
+
     def placed(self, path: str) -> Place | None:
         """Where a signal stands, or None while it waits."""
         found = self.read(f"placed/{name_of(path)}")
@@ -222,10 +225,15 @@ class Checkpoint:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> Place:
-        """Where a signal stands, as soon as it is placed. A ControlError after so many seconds: it still waits then."""
+        """Where a signal stands, as soon as it is placed. A ControlError after so many seconds: it still waits then.
+
+        Its index is known when the micro-batch is done, of a stream whose items are counted; that is waited for too.
+        """
         until = clock() + timeout_s
-        while (place := self.placed(path)) is None:
+        while (place := self.placed(path)) is None or (place.index is None and self._is_counted()):
             left = until - clock()
+            if left <= 0 and place is not None:
+                return place
             if left <= 0:
                 raise ControlError(
                     f"{self.where}: a signal must be placed by a stream that runs; none has placed it within "

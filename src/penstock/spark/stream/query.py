@@ -85,12 +85,20 @@ class StreamQuery:
         self.user = session() if spark is None else spark
         wanted = _whole("buckets", buckets) or max(1, int(self.user.sparkContext.defaultParallelism))
         self.checkpoint = Checkpoint(checkpoint)
-        described = describe([leaf], buckets=wanted, sink=self.sink.about) | {"id": uuid.uuid4().hex[:8]}
+        described = describe([leaf], buckets=wanted, sink=self.sink.about) | self._own()
         self.buckets = int(self.checkpoint.open(described)["buckets"])
         self.identity = str((self.checkpoint.description() or described)["id"])
         self.failure: PenstockError | None = None
-        self.items_before = self._items_before()
-        self.plan = self._planned() if control else None
+        try:
+            self.items_before = self._items_before()
+            self.plan = self._planned() if control else None
+        except BaseException:
+            self.checkpoint.close()
+            raise
+
+    def _own(self) -> dict[str, Any]:
+        """What the description has beside the graph: a name for the files, and whether items are counted."""
+        return {"id": uuid.uuid4().hex[:8], "is_counted": not isinstance(self.sink, SparkSink)}
 
     def _cut(self, ordered: bool, idle: Wanted) -> Cut:
         signals = list(self.signals.values())
@@ -247,6 +255,9 @@ class StreamQuery:
             record |= self._counts(found.counted) | {"items_before": self.items_before}
             record |= {"run_s": ran - started, "commit_s": time.perf_counter() - ran}
             self.checkpoint.write_batch(batch, record)
+        for origin in _origins(found.counted):
+            if not origin.is_data:
+                self.checkpoint.note_placed(origin.label, batch, int(record["items_before"]))
         self.items_before = int(record["items_before"]) + int(record["items"])
         if batch % KEPT_BATCHES == 0:
             self.checkpoint.forget_before(batch - KEPT_BATCHES)

@@ -1,0 +1,170 @@
+"""A live display of a running stream: a table of its last micro-batches on a terminal, a line for each elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from types import FrameType, TracebackType
+from typing import Protocol, Self
+
+import pyarrow as pa
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.text import Text
+
+from penstock.cli import tables
+from penstock.report.progress import files_text, speed_text
+from penstock.spark.stream.progress import StreamProgress
+
+SHOWN = 8
+KEPT = 1000
+POLL_S = 0.25
+SHARE = 10
+"""Of the time, at most one part in so many goes into looking."""
+
+
+class Watched(Protocol):
+    """What is asked of a stream that runs: see `StreamHandle`."""
+
+    @property
+    def status(self) -> str: ...
+
+    def await_termination(self, timeout_s: float | None = None) -> bool: ...
+
+    def progress(self) -> StreamProgress | None: ...
+
+    def recent(self, after: int = -1) -> Sequence[StreamProgress]: ...
+
+    def stop(self) -> None: ...
+
+
+class LastRows:
+    """A sink that keeps the last few rows, to show them."""
+
+    def __init__(self) -> None:
+        self.rows: pa.Table | None = None
+
+    def __call__(self, table: pa.Table, batch: int) -> None:
+        if table.num_rows:
+            self.rows = table.slice(max(0, table.num_rows - tables.ROWS_SHOWN))
+
+
+class Tally:
+    """The micro-batches since the start: the first, the last thousand, and what all of them did."""
+
+    def __init__(self) -> None:
+        self.first: StreamProgress | None = None
+        self.kept: deque[StreamProgress] = deque(maxlen=KEPT)
+        self.batches = self.items = self.rows = 0
+        self.seconds = 0.0
+
+    @property
+    def last(self) -> StreamProgress | None:
+        return self.kept[-1] if self.kept else None
+
+    def add(self, progress: StreamProgress) -> None:
+        self.first = self.first or progress
+        self.kept.append(progress)
+        self.batches += 1
+        self.items += progress.items
+        self.rows += progress.rows
+        self.seconds += progress.seconds
+
+    def __str__(self) -> str:
+        speed = speed_text(self.items / self.seconds if self.seconds else 0.0, "items/s")
+        batches = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
+        return f"{batches}, {self.items:,} items, {speed}, {self.rows:,} rows"
+
+
+class StreamDisplay:
+    """Shows a stream until it ends. On a terminal, what it has drawn is gone then."""
+
+    def __init__(self, console: Console, title: str, last_rows: LastRows | None = None) -> None:
+        self.console, self.title, self.last_rows = console, title, last_rows
+        self.tally = Tally()
+        self.live = Live(console=console, transient=True, refresh_per_second=8) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def look(self, stream: Watched) -> None:
+        """See what is new, and show it."""
+        last, now = self.tally.last, stream.progress()
+        if now is not None and (last is None or now.batch > last.batch):
+            is_next = last is not None and now.batch == last.batch + 1
+            for progress in [now] if is_next else stream.recent(-1 if last is None else last.batch):
+                self._add(progress)
+        if self.live is not None:
+            self.live.update(self.picture(stream.status, now))
+
+    def _add(self, progress: StreamProgress) -> None:
+        self.tally.add(progress)
+        if self.live is None:
+            self.console.print(str(progress), soft_wrap=True, markup=False)
+
+    def picture(self, status: str, now: StreamProgress | None) -> Group:
+        """What a terminal shows: the stream, what it has done, and its last micro-batches."""
+        head = Text.assemble((self.title, "bold"), f"  {status}", ("  Ctrl-C stops it", "dim"))
+        if now is None:
+            return Group(head, Text("the first batch takes some seconds", "dim"))
+        waiting = "" if now.waiting is None else f", {files_text(now.waiting)}"
+        facts = Text(f"{self.tally}{waiting}\n{state_text(now)}\n")
+        parts: list[RenderableType] = [head, facts, tables.batches(list(self.tally.kept)[-SHOWN:])]
+        if self.last_rows is not None and self.last_rows.rows is not None:
+            parts += ["", tables.rows(self.last_rows.rows, self.last_rows.rows.num_rows)]
+        return Group(*parts)
+
+
+def state_text(progress: StreamProgress) -> str:
+    """What is remembered, in words."""
+    size = speed_text(progress.state_bytes, "B")
+    if not progress.pages:
+        return f"{size} of state"
+    return f"{progress.keys:,} keys, {size} of state in {progress.pages:,} pages"
+
+
+def watch(stream: Watched, display: StreamDisplay) -> None:
+    """Show a stream until it has ended or failed, or until an interrupt, which stops it."""
+    with _interrupted() as stop:
+        pause = POLL_S
+        while not stream.await_termination(pause) and not stop.is_set():
+            began = time.monotonic()
+            display.look(stream)
+            pause = max(POLL_S, SHARE * (time.monotonic() - began))
+        if stop.is_set():
+            stream.stop()
+    display.look(stream)
+
+
+@contextlib.contextmanager
+def _interrupted() -> Iterator[threading.Event]:
+    """Is set by an interrupt, or when the process is asked to end. Another one acts as it would have without."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

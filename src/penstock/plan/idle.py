@@ -1,0 +1,147 @@
+"""Keys that go idle in a running stream: by which time, and how long before they end or their windows close.
+
+A key is idle by the newest time of its items, against the newest of the whole stream. That time is a field of the items
+where they are sent to the buckets of their keys; without one it is that of the micro-batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from penstock.errors import GraphError, quoted
+from penstock.graph import nodes as n
+from penstock.graph import types
+from penstock.graph.tree import Tree
+from penstock.graph.window import Timed, lengths_of
+
+OPERATOR = "start"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What was asked for: the field that is the time, and for how long a key may be idle until it ends."""
+
+    time: str | None = None
+    expire_after: Any = None
+
+
+@dataclass(frozen=True)
+class Idle:
+    """By which time the keys behind a `key_by` are idle, and for how long they may be.
+
+    `time` is a field of the items there; None stands for the time of the micro-batch, in milliseconds. A key whose
+    newest time is more than `expire_after` behind the newest of the stream ends. One that is more than `close_after`
+    behind has its windows closed. None is never.
+    """
+
+    time: str | None
+    is_float: bool = False
+    expire_after: Any = None
+    close_after: Any = None
+
+
+def idle_of(key: n.KeyBy, tree: Tree, wanted: Wanted) -> Idle | None:
+    """How the keys of a `key_by` go idle; None where that matters to nobody."""
+    behind = [node for node in tree.below(key) if isinstance(node, n.Step) and node.given.key is key]
+    windows = list(_timed(behind))
+    time = _time(key, windows, wanted)
+    if time is None:
+        after = wanted.expire_after
+        return None if after is None or windows else Idle(None, expire_after=_milliseconds(after))
+    t = _type(key, time)
+    number = lengths_of(f"{OPERATOR}: time={time!r}", time, t)
+    expire_after = None if wanted.expire_after is None else number("expire_after", wanted.expire_after)
+    _refuse_below(expire_after, wanted)
+    close_after = _close_after(behind, {node: window for node, window in windows if origin(node, key) == time})
+    if expire_after is None and close_after is None:
+        return None
+    return Idle(time, types.is_float(t), expire_after, close_after)
+
+
+def _timed(behind: Sequence[n.GraphNode]) -> Iterator[tuple[n.KeyedAggregate, Timed]]:
+    for node in behind:
+        if isinstance(node, n.KeyedAggregate) and isinstance(node.window, Timed):
+            yield node, node.window
+
+
+def _time(key: n.KeyBy, windows: Sequence[tuple[n.KeyedAggregate, Timed]], wanted: Wanted) -> str | None:
+    """The field that is the time: as asked for, or that of all windows by time where they have one."""
+    if wanted.time is not None:
+        return wanted.time
+    fields = {origin(node, key) for node, _ in windows}
+    if len(fields) == 1 and None not in fields:
+        return fields.pop()
+    if fields and wanted.expire_after is not None:
+        raise GraphError(
+            f"{OPERATOR}: expire_after= must know the time of the items at {key.label}; the windows behind it do not "
+            f"go by one field of them; name it: time=..."
+        )
+    return None
+
+
+def origin(node: n.KeyedAggregate, key: n.KeyBy) -> str | None:
+    """The field at a `key_by` that the time of windows behind it is; None where it is made in between."""
+    assert isinstance(node.window, Timed)
+    name, step = node.window.field, node.before
+    while step is not key:
+        assert isinstance(step, n.Step)
+        found = _before(step, name)
+        if found is None:
+            return None
+        name, step = found, step.before
+    return name
+
+
+def _before(step: n.Step, name: str) -> str | None:
+    """What a field was called before a step that has not changed it."""
+    if isinstance(step, (n.Filter, n.Emit)):
+        return name
+    if isinstance(step, n.Select):
+        return step.names.get(name, name)
+    if isinstance(step, n.Map):
+        return None if any(name in names for names, _ in step.outputs) else name
+    if isinstance(step, n.MapColumns):
+        return None if name in step.to else name
+    if isinstance(step, n.FlatMap) and not step.has_end:
+        return name if name in step.keep else None
+    return None
+
+
+def _type(key: n.KeyBy, time: Any) -> Any:
+    fields = key.given.fields
+    if not isinstance(time, str) or time not in fields:
+        raise GraphError(
+            f"{OPERATOR}: time= must be a field of the items at {key.label}; there are {quoted(fields)}"
+            f"{types.nearest(str(time), fields)}; got {time!r}"
+        )
+    return fields[time]
+
+
+def _close_after(behind: Sequence[n.GraphNode], windows: Mapping[n.KeyedAggregate, Timed]) -> Any:
+    """How far behind a key must be for its windows to close: so far that no item within `Timed.bound` is in one.
+
+    None where they wait for items of their own key, because more than windows would end with them.
+    """
+    if not windows or any(node.has_end and node not in windows for node in behind):
+        return None
+    # One `every` more where bounds are rounded: windows that were given must be past, whatever the rounding.
+    return max(w.length + w.bound + (w.every if w.is_float else 0) for w in windows.values())
+
+
+def _milliseconds(given: Any) -> int:
+    """A time of the clock."""
+    seconds = given.total_seconds() if isinstance(given, timedelta) else given
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 < seconds < 1e12:
+        raise GraphError(
+            f"{OPERATOR}: expire_after= must be more than 0 seconds, or a timedelta, where no time= is named; got "
+            f"{given!r}"
+        )
+    return max(1, round(1000 * seconds))
+
+
+def _refuse_below(expire_after: Any, wanted: Wanted) -> None:
+    if expire_after is not None and expire_after <= 0:
+        raise GraphError(f"{OPERATOR}: expire_after= must be more than 0; got {wanted.expire_after!r}")

@@ -1,0 +1,96 @@
+"""The points of a micro-batch at which a driver kills itself, with all that it has started.
+
+The product knows nothing of them: methods of it are wrapped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.spark.files import Files
+from penstock.spark.stream.checkpoint import Checkpoint
+from penstock.spark.stream.query import StreamQuery
+from penstock.spark.stream.sinks import FileSink
+
+
+@dataclass(frozen=True)
+class Point:
+    """Before or after a call of a method; `when` says of its arguments whether the call is meant.
+
+    `leaves` is what is then to be found of the batch, as `found_of` tells it.
+    """
+
+    owner: type
+    method: str
+    leaves: str
+    is_after: bool = False
+    when: Callable[..., bool] = lambda *_: True
+
+
+def _is_part(files: Files, source: str, target: str) -> bool:
+    return "/part-" in target
+
+
+def _says_done(checkpoint: Checkpoint, number: int, record: dict[str, Any]) -> bool:
+    return bool(record["is_done"]) and "items" not in record
+
+
+POINTS = {
+    # Spark has noted which files belong to the batch; nothing of it has run.
+    "planned": Point(StreamQuery, "_commit", "nothing"),
+    # The tasks are done: the state of the batch is written, and its parts lie in the staging folder.
+    "state written": Point(FileSink, "commit", "nothing"),
+    # It is written down which parts are to be moved; none is.
+    "intent written": Point(FileSink, "_finish", "intent"),
+    # In the middle of the moves.
+    "some moved": Point(Files, "move", "some parts", True, _is_part),
+    # All parts are in place, and it is not noted yet.
+    "all moved": Point(Checkpoint, "write_batch", "all parts", False, _says_done),
+    # Our commit is done; what the batch did is not noted yet.
+    "committed": Point(FileSink, "commit", "done", True),
+    # All of ours is done; Spark has not noted the batch as done.
+    "noted": Point(StreamQuery, "_commit", "done, and noted", True),
+}
+
+
+STAGES = ("nothing", "intent", "some parts", "all parts", "done", "done, and noted")
+"""How far the commit of a batch can have come."""
+
+
+def found_of(checkpoint: Checkpoint, batch: int, out: Path) -> str:
+    """How far the commit of a batch has come, one of `STAGES`, by what is on the disk."""
+    record = checkpoint.batch(batch)
+    if record is None:
+        return "nothing"
+    if record["is_done"]:
+        return "done, and noted" if "items" in record else "done"
+    moved = [(out / name).exists() for _, name in record["moves"]]
+    return "all parts" if all(moved) else "some parts" if any(moved) else "intent"
+
+
+def arm(name: str, at: int = 1) -> None:
+    """Have this process die at a point, when it gets there for the time `at`, counted from 1."""
+    point, count = POINTS[name], 0
+    method = getattr(point.owner, point.method)
+
+    def wrapped(*arguments: Any) -> Any:
+        nonlocal count
+        is_meant = point.when(*arguments)
+        count += is_meant
+        if is_meant and count == at and not point.is_after:
+            die()
+        found = method(*arguments)
+        if is_meant and count == at and point.is_after:
+            die()
+        return found
+
+    setattr(point.owner, point.method, wrapped)
+
+
+def die() -> None:
+    os.killpg(0, signal.SIGKILL)
