@@ -28,6 +28,8 @@ from penstock.spark.settings import QUICK_START
 from penstock.spark.stream.checkpoint import Checkpoint
 
 ROOT = Path(__file__).parents[2]
+# Here most of the time goes into starts: Java need not verify the classes of Spark at each.
+JAVA = f"{QUICK_START['spark.driver.extraJavaOptions']} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 LEVELS = (0.15, 0.05, 0.2, 0.08)
 FIRST_TIME = 1_700_000_000
 
@@ -65,8 +67,8 @@ class Trial:
     # The process
 
     def order(self, **given: str | int | None) -> Order:
-        java = f"{QUICK_START['spark.driver.extraJavaOptions']} -Djava.io.tmpdir={self.folder / 'tmp'}"
-        order = Order(str(self.folder), self.name, settings={"spark.driver.extraJavaOptions": java})
+        settings = {"spark.driver.extraJavaOptions": f"{JAVA} -Djava.io.tmpdir={self.folder / 'tmp'}"}
+        order = Order(str(self.folder), self.name, settings=settings)
         return replace(order, **given)  # type: ignore[arg-type]
 
     def start(self, **given: str | int | None) -> Query:
@@ -117,19 +119,23 @@ class Trial:
         self._check_cut_short()
 
     def kill_at_random(self) -> None:
-        """Some time after the log of Spark's that is chosen says that there is a batch more."""
-        log, seconds = self.random.choice(["offsets", "commits"]), 10 ** self.random.uniform(-3, 1)
-        self.history.append(f"killed {seconds:.3f} s after {log} had one more")
+        """Some time after it has taken the checkpoint, or after a log of Spark's says that there is a batch more."""
+        event, seconds = self.random.choice(["lock", "offsets", "commits"]), 10 ** self.random.uniform(-3, 1)
+        self.history.append(f"killed {seconds:.3f} s after a change of {event!r}")
         self.put(3 * self.graph.files_per_batch)
         self.send()
-        before = self.batches(log)
+        before = self._seen(event)
         with self.start() as query:
-            # What was planned before a crash is not planned again: the next batch then.
-            until(lambda: self.batches(log) > before, f"a batch more in {log}", query, patience_s=PATIENCE_S)
+            # What was planned before a crash is not planned again: it is the next batch that changes 'offsets' then.
+            until(lambda: self._seen(event) != before, f"a change of {event}", query, patience_s=PATIENCE_S)
             self.send()
             self.put(1)
             time.sleep(seconds)
             query.kill()
+
+    def _seen(self, event: str) -> object:
+        lock = self.folder / "ck/penstock/lock"
+        return self.batches(event) if event != "lock" else lock.read_text() if lock.exists() else ""
 
     def _stage(self) -> str:
         return found_of(self.checkpoint, self.batches("offsets")[-1], self.folder / "out")

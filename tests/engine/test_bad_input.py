@@ -70,7 +70,7 @@ def fails(error: type[Exception], pattern: str, *streams: ps.Stream, control: tu
         (lambda: ITEMS.regions(by="values"), r"by= takes numbers.*'values' is list"),
         (lambda: ITEMS.key_by(), r"must name at least one field"),
         (lambda: ITEMS.key_by("values"), r"a key must be numbers.*'values' is list"),
-        (lambda: ITEMS.key_by("id").regions(by="v"), r"after key_by each key has one of its own; find the regions before"),
+        (lambda: ITEMS.key_by("id").regions(by="v").collect(), r"the regions of a key must be closed by aggregate right"),
         (lambda: ITEMS.map(x=lambda v: v, state=int), r"state= must be a class derived from ps.State; got <class 'int'>"),
         (lambda: ITEMS.map(x=lambda v: v).on(Reset, lambda state, signal: None), r"only a node with state= can handle a signal"),
         (lambda: ITEMS.emit(Count, when=lambda v: v > 0), r"must be a class derived from ps.Signal"),

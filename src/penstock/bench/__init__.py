@@ -18,6 +18,7 @@ _MODULES = {
     "taxi": "penstock.bench.taxi",
     "keyed": "penstock.bench.keyed",
     "start": "penstock.bench.start",
+    "stream": "penstock.bench.stream",
 }
 NAMES = tuple(_MODULES)
 

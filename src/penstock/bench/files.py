@@ -103,3 +103,16 @@ def readings(count: int, devices: int, named: bool, files: int) -> Path:
                 number += 1
 
     return kept(f"keyed-{count}-{devices}{'-named' if named else ''}-{files}", make)
+
+
+def touches(keys: int, touched: int, batches: int) -> Path:
+    """A file with every `key`, then as many as `batches` with some keys each, at random; `value` is 0 to 99 in turn."""
+
+    def make(folder: Path) -> None:
+        random = np.random.default_rng([keys, touched])
+        for number in range(1 + batches):
+            key = random.choice(keys, touched, replace=False) if number else np.arange(keys)
+            table = pa.table({"key": key, "value": np.arange(len(key)) % 100})
+            pq.write_table(table, folder / f"part-{number:05d}.parquet", row_group_size=ROW_GROUP)
+
+    return kept(f"touches-{keys}-{touched}-{batches}", make)

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,25 +42,46 @@ def ignored(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One measured run: who, on which case, over how many items, in what time, and what else it saw."""
+    """One measured run: who, on which case, over how many items, in what time, and what else it saw.
+
+    `batches_ms` has the time of every micro-batch of a stream, also of the first ones, which do not count.
+    """
 
     what: str
     case: str
     items: int
     seconds: float
     facts: Facts = field(default_factory=dict)
+    batches_ms: tuple[float, ...] = ()
 
     @property
     def speed(self) -> float:
         return self.items / self.seconds
 
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it: the micro-batches are among the facts, where there are any."""
+        batches = {"batches_ms": list(self.batches_ms)} if self.batches_ms else {}
+        return {
+            "what": self.what,
+            "case": self.case,
+            "items": self.items,
+            "seconds": self.seconds,
+            "facts": {**self.facts, **batches},
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer of a peer that also tells what it saw of its run."""
+    """The answer of a peer that also tells what it saw of its run.
+
+    One that knows better than a clock around it what counts gives the `seconds` itself, and the `items` of these.
+    """
 
     table: pa.Table
     facts: Facts = field(default_factory=dict)
+    seconds: float | None = None
+    items: int | None = None
+    batches_ms: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +89,8 @@ class Peer:
     """One way to do the work of a case.
 
     `items` is how many items it takes. One too slow for all of them takes fewer, and then `right` gives their answer.
-    `must` are facts that every run must come to, exactly. `repeats` bounds how often a slow one is measured.
+    `must` are facts that every run must come to, exactly. `repeats` bounds how often a slow one is measured. One that
+    is not `rehearsed` is not run before it is measured, and so must have `right`.
 
     What is not measured: `before`, done before every run; `settle`, which makes an answer of what the work gave; and
     `same`, which compares that answer with the right one.
@@ -80,6 +102,7 @@ class Peer:
     right: Callable[[], pa.Table] | None = None
     must: Facts = field(default_factory=dict)
     repeats: int | None = None
+    rehearsed: bool = True
     before: Callable[[], object] | None = None
     settle: Callable[[Any], pa.Table | Answer] | None = None
     same: Callable[[pa.Table, pa.Table], bool] = pa.Table.equals
@@ -128,7 +151,7 @@ class Report:
         return {
             "name": self.name,
             "scale": self.scale,
-            "runs": [asdict(run) for run in self.runs],
+            "runs": [run.as_dict() for run in self.runs],
             "ratios": self.ratios,
             "speeds": self.speeds,
         }
@@ -218,10 +241,7 @@ def measure(case: Case, repeats: int, told: Told = ignored) -> list[Run]:
     right: dict[str, pa.Table] = {}
     for peer in case.peers:
         told(f"{case.name}: {peer.what}, not measured yet")
-        answer = peer.settled(_work(peer)[1])
-        own = peer.right
-        right[peer.what] = own() if own is not None else right[case.peers[0].what] if right else answer.table
-        check(case, peer, answer, right[peer.what])
+        right[peer.what] = _rehearsed(case, peer, right)
     gc.freeze()  # what stays alive for all runs is not searched for garbage before each
     runs = []
     try:
@@ -236,14 +256,28 @@ def measure(case: Case, repeats: int, told: Told = ignored) -> list[Run]:
         gc.unfreeze()
 
 
+def _rehearsed(case: Case, peer: Peer, right: Mapping[str, pa.Table]) -> pa.Table:
+    """Run a peer, unmeasured. Gives the right answer for it."""
+    if not peer.rehearsed:
+        assert peer.right is not None
+        return peer.right()
+    answer, own = peer.settled(_work(peer)[1]), peer.right
+    found = own() if own is not None else right[case.peers[0].what] if right else answer.table
+    check(case, peer, answer, found)
+    return found
+
+
 def _turned(peers: tuple[Peer, ...], by: int) -> tuple[Peer, ...]:
     return peers[by % len(peers) :] + peers[: by % len(peers)]
 
 
 def _run(case: Case, peer: Peer, right: pa.Table) -> Run:
     seconds, given = _work(peer)
-    facts = check(case, peer, peer.settled(given), right)
-    return Run(peer.what, case.name, peer.items, seconds, facts)
+    answer = peer.settled(given)
+    facts = check(case, peer, answer, right)
+    seconds = seconds if answer.seconds is None else answer.seconds
+    items = peer.items if answer.items is None else answer.items
+    return Run(peer.what, case.name, items, seconds, facts, answer.batches_ms)
 
 
 def _work(peer: Peer) -> tuple[float, Any]:

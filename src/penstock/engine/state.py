@@ -69,8 +69,10 @@ class Arrivals:
     def arrange(self) -> None:
         """Have all keys that have had an item in the order of their ranks, whichever run they came in."""
         slots = np.flatnonzero(self.seen)
-        self.order[: len(slots)] = slots[np.argsort(self.ranks()[slots], kind="stable")]
-        self.count[0] = len(slots)
+        slots = slots[np.argsort(self.ranks()[slots], kind="stable")]
+        self.order[: len(slots)], self.count[0] = slots, len(slots)
+        # What a key before has given at its end may have had a later place than items of the next run.
+        self.index[slots] = np.maximum.accumulate(self.index[slots])
 
     def arrays(self) -> list[np.ndarray]:
         return [self.seen, self.order, self.count, self.index]

@@ -53,7 +53,8 @@ def upgraded_states(records: np.ndarray, state: type) -> np.ndarray:
     """Records of a state, one a key, as the class lays them out today. Where nothing is different, the same array."""
     wanted: np.dtype = state.layout.dtype  # type: ignore[attr-defined]
     if records.dtype == wanted:
-        return records
+        # Types that are equal may differ in saying that they are aligned, and then be two types to the compiler.
+        return records if records.dtype.isalignedstruct == wanted.isalignedstruct else records.view(wanted)
     where = f"the state {state.__name__}"
     differ = next(_differing(records.dtype, wanted), None)
     if differ is None:

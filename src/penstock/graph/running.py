@@ -115,6 +115,12 @@ class Running:
 
         Other options: `files_per_batch`, how many new files a micro-batch takes at most; `buckets`, over how many tasks
         keys are spread, which the checkpoint fixes; `ordered`; `compile`.
+
+        Keys that are idle: with `expire_after`, a key ends whose newest item is more than that behind the newest of the
+        stream, by the field `time` of the items at `key_by`, or by that of windows of time; without either, one that
+        has had no item for so many seconds. What is open of it is given then, and if it comes back, it starts anew.
+        Windows of time close for idle keys by themselves: an item more than `length` + `late` behind the newest of the
+        whole stream may find its windows closed; see `docs/windows.md`.
         """
         from penstock.spark.stream.handle import start
 

@@ -284,6 +284,9 @@ class Stream(Running):
         `late_items="error"`. What is open when the stream ends closes then; `partial=False` leaves out those that
         have less than `count` items. `start` and `end` name the fields of the bounds; None leaves them out.
 
+        A running stream closes the windows of time of idle keys: there an item that is more than `length` + `late`
+        behind the newest of all keys may find its windows closed.
+
         >>> import penstock as ps
         >>> items = ps.from_items([{"k": "a", "t": t, "v": t * t} for t in (1, 2, 5, 11)]).key_by("k")
         >>> items.window(count=3).aggregate(v=ps.sum("v")).collect().to_pylist()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.needs import Names, key_field
@@ -22,6 +23,22 @@ from penstock.plan.sink import INDEX
 
 AT_END = 1 << 57
 """Where the places begin of what is given at the end of the stream: behind those of all items."""
+MOST_ENDS = 5
+"""How many nodes before one may give items at the end, so that places behind them are 64 bits."""
+
+
+def _ends_before(node: n.GraphNode) -> int:
+    """How many nodes before this one give items at the end of the stream."""
+    found, label = 0, node.label
+    while node.inputs:
+        (node,) = node.inputs
+        found += node.has_end
+    if found > MOST_ENDS:
+        raise GraphError(
+            f"{label}: at most {MOST_ENDS} nodes before it may give items when the stream ends, where these are put in "
+            f"order again; there are {found}; leave out an end="
+        )
+    return found
 
 
 class EndingWriter(RoomWriter):
@@ -89,12 +106,14 @@ class EndingWriter(RoomWriter):
     def index_at_end(self, node: n.Stateful, slot: str) -> Level:
         """The index of what a key gives at the end of the stream, where indices are places in its order.
 
-        Behind all items of the stream, in the order of the keys' first ones.
+        Behind all items of the stream, and all that nodes before this one give at the end, in the order of the keys'
+        first ones.
         """
         if not self._has_places():
             return {}
         local = self.out.fresh()
-        self.out.line(f"{local} = {AT_END} + {self.arrivals(node)}_index[{slot}]")
+        # Of each such node before, the end may give a key its first item here: so indices are up to twice as large.
+        self.out.line(f"{local} = {AT_END << _ends_before(node)} + {self.arrivals(node)}_index[{slot}]")
         return {INDEX: Local(local)}
 
     def _has_places(self) -> bool:

@@ -1,4 +1,4 @@
-"""Keys that go idle in a running stream: they end, or their windows close. Without Spark, but for the last tests."""
+"""Keys that go idle in a running stream end. Without Spark, but for the last test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import datetime
 import random
 import warnings
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -15,88 +14,19 @@ import pyarrow as pa
 import pytest
 from tests.property.check import difference, expected
 from tests.property.graphs import from_seed
-from tests.spark.simulated import Piece
-from tests.spark.stream.simulated import _sorted, micro_batch, micro_batches, one_result
+from tests.spark.stream.running import Count, Row, Running, by_key, counted, item, on, running, source
+from tests.spark.stream.simulated import _sorted, micro_batches, one_result
 from tests.spark.stream.test_streams import put
 
 import penstock as ps
 import penstock.plan.cut as cutting
 from penstock.graph.reference import Result
 from penstock.graph.split import NoItems
-from penstock.plan.cut import Cut, cut
+from penstock.plan.cut import cut
 from penstock.plan.idle import Idle, Wanted
-from penstock.spark import job
 from penstock.spark.block import Origin
 from penstock.spark.stream import pages
 from penstock.spark.stream.arrived import Piece as Arrived
-from penstock.spark.stream.endings import refuse_idle
-from penstock.spark.stream.layout import stream_layout
-from penstock.spark.stream.query import in_order
-
-Row = dict[str, Any]
-HOUR = datetime.timedelta(hours=1)
-
-
-class Running:
-    """A stream that runs, micro-batch by micro-batch. Everything is done twice, as after a crash."""
-
-    def __init__(self, leaf: Any, made: Cut, buckets: int = 2, **options: Any) -> None:
-        self.leaf, self.cut, self.stores, self.number, self.counts = leaf, made, {}, 0, {}
-        layout = stream_layout(made, buckets)
-        self.program = job.program_of(made, layout, job.CollectWriter, {"compile": False} | options, {}, {})
-
-    def take(self, pieces: list[Arrived], now: int | None = None) -> pa.Table:
-        before, tables = deepcopy(self.stores), []
-        for again in (1, 2):
-            self.stores, chance = deepcopy(before), random.Random(again * self.number)
-            found = micro_batch(self.program, self.cut, pieces, self.number, self.stores, chance, now)
-            tables.append(job.table(self.leaf, in_order(found, self.cut), has_places=False))
-        assert difference(*(Result((_sorted(table),), ()) for table in tables)) is None
-        self.number += 1
-        states = [each.state for each in found.counted if each.state]
-        self.counts = {name: sum(state[name] for state in states) for name in (states[0] if states else ())}
-        return tables[0]
-
-    def items(self, *files: list[Row], now: int | None = None) -> list[Row]:
-        """Take files of items; what came of them."""
-        schema = pa.schema(list(self.leaf.source.items.fields.items()))
-        named = enumerate(pa.Table.from_pylist(rows, schema) for rows in files)
-        return self.take([Arrived(Origin(True, f"file {at}"), Piece(t)) for at, t in named], now).to_pylist()
-
-    @property
-    def state_bytes(self) -> int:
-        return sum(len(page) for store in self.stores.values() for page in store.pages.values())
-
-
-def running(stream: ps.Stream, *, buckets: int = 2, ordered: bool = False, **wanted: Any) -> Running:
-    idle = Wanted(**wanted)
-    made = cut([stream.node], is_ordered=ordered, idle=idle)
-    refuse_idle(cutting.Tree((stream.node,)), made, idle)
-    return Running(stream.node, made, buckets)
-
-
-def source(t: Any = int, k: Any = str, **fields: Any) -> ps.Stream:
-    return ps.from_items([], schema={"k": k, "t": t, "v": float} | fields)
-
-
-def item(k: Any, t: Any, v: float = 1.0) -> Row:
-    return {"k": k, "t": t, "v": v}
-
-
-def by_key(rows: list[Row], *names: str) -> list[tuple]:
-    return sorted(tuple(row[name] for name in names) for row in rows)
-
-
-class Count(ps.State):
-    n: int
-
-
-def counted(state):
-    state.n += 1
-    return state.n
-
-
-# Keys that end
 
 
 def test_a_whole_aggregate_is_given_once_when_its_key_ends_by_event_time() -> None:
@@ -206,6 +136,40 @@ def test_another_time_begins_anew() -> None:
     assert by_u.items([item("b", 500) | {"u": 41}]) == [{"k": "a", "n": 1}]
 
 
+def test_an_end_that_fails_is_told() -> None:
+    def push(state):
+        state.n += 1
+        yield state.n
+
+    def end(state):
+        yield 1 // (state.n - 1)
+
+    ended = source().key_by("k").flat_map(push, to="n", at_most=1, keep="k", state=Count, end=end)
+    stream = running(ended, time="t", expire_after=10)
+    stream.items([item("a", 0)])
+    with pytest.raises(ps.FunctionError, match="ZeroDivisionError"):
+        stream.items([item("b", 100)])
+
+
+def test_what_ends_give_goes_on_to_other_keys_in_its_order() -> None:
+    def push(n, state):
+        state.n += n
+        yield state.n
+
+    def end(state):
+        yield 100 + state.n
+
+    windows = source(k=int).key_by("k").window(count=3).aggregate(n=ps.count())
+    pushed = windows.flat_map(push, to="m", at_most=1, keep="k", state=Count, end=end)
+    graph = pushed.map(j=lambda k: k % 2).key_by("j").map(nth=counted, state=Count)
+    stream, chance = running(graph, expire_after=1), random.Random(3)
+    given = [item(chance.randint(0, 12), 0) for _ in range(60)]
+    rows = [row for at in range(0, 60, 15) for row in stream.items(given[at : at + 15], now=1)]
+    rows += stream.items([], now=2_000)
+    table = pa.Table.from_pylist(given, pa.schema(list(graph.node.source.items.fields.items())))
+    assert sorted(map(repr, rows)) == sorted(map(repr, on(graph, table).collect(compile=False).to_pylist()))
+
+
 KEYED_SEEDS = range(330)
 
 
@@ -243,106 +207,6 @@ def ended(stream: Running, batches: list[list[Arrived]]) -> Iterator[pa.Table]:
         yield stream.take(pieces, now=1)
     for again in range(1, 4):  # what a key gives at its end goes on to the next stage, whose keys end later
         yield stream.take([Arrived(Origin(False, "nothing"), NoItems())], now=100 * again)
-
-
-# Windows of keys that are idle
-
-
-def windows(case: str) -> tuple[ps.Stream, Callable[[float], Any], float]:
-    """Windows, what makes a time of a number, and how far an item may be behind the newest."""
-    day = datetime.datetime(2024, 5, 1)
-    if case == "float":
-        return source(t=float).key_by("k").window("t", length=0.7, every=0.3), lambda t: t / 10, 7
-    if case == "timestamp":
-        keyed = source(t=pa.timestamp("us")).key_by("k").filter(lambda v: v > 0.1)
-        return keyed.window("t", length=HOUR, late=HOUR), lambda t: day + t * HOUR / 5, 10
-    if case == "date":
-        return source(t=pa.date32()).key_by("k").window("t", length=4), lambda t: (day + t * 24 * HOUR).date(), 4
-    keyed = source().map(u=lambda t: 2 * t).key_by("k").map(v=lambda v: v + 1).select("k", "v", second="u")
-    return keyed.window("second", length=20, every=5, late=6), lambda t: t, 13
-
-
-@pytest.mark.parametrize("case", ["float", "timestamp", "date", "int"])
-@pytest.mark.parametrize("seed", range(6))
-def test_windows_are_those_of_a_batch_within_the_bound(case: str, seed: int) -> None:
-    chance = random.Random(f"{case} {seed}")
-    window, time, bound = windows(case)
-    given, newest = [], 0
-    for _ in range(150):
-        newest += chance.choice([0, 0, 1, 1, 2, 9])
-        t = chance.randint(newest - bound, newest)
-        given.append(item(f"k{chance.randint(0, t // 40 + 1)}", time(t), chance.random()))
-    last = item("last", time(newest + 1000))
-    made = window.aggregate(n=ps.count(), high=ps.max("v")).map(nth=counted, state=Count)
-    stream = running(made, buckets=chance.choice([1, 3]))
-    rows, at = [], 0
-    with mock.patch.object(pages, "PAGE_BYTES", chance.choice([1, 400, 1 << 14])):
-        while at < len(given):
-            stop = at + chance.choice([1, 5, 20])
-            middle = chance.randint(at, stop)
-            rows += stream.items(given[at:middle], given[middle:stop])
-            at = stop
-        before = len(rows)
-        rows += stream.items([last])
-    batch = pa.Table.from_pylist([*given, last], pa.schema(list(made.node.source.items.fields.items())))
-    whole = on(made, batch).collect(compile=False).to_pylist()
-    assert sorted(map(repr, rows)) == sorted(repr(row) for row in whole if row["k"] != "last")
-    assert 0 < before < len(rows)
-
-
-def on(stream: ps.Stream, table: pa.Table) -> ps.Stream:
-    """The same graph over a table."""
-    return ps.Stream(cutting.moved_to(stream.node, ps.from_arrow(table).node))
-
-
-def test_windows_of_an_idle_key_close_once_and_stay_closed() -> None:
-    stream = running(source().key_by("k").window("t", length=10).aggregate(n=ps.count()), buckets=1)
-    assert stream.items([item("a", 3), item("b", 4)]) == []
-    assert stream.items([item("b", 23)]) == [{"k": "b", "start": 0, "end": 10, "n": 1}]  # by its own item
-    assert stream.items([item("b", 24)]) == [{"k": "a", "start": 0, "end": 10, "n": 1}]  # 3 + 10 + 10 is before
-    assert stream.items([item("b", 25)]) == []
-    assert stream.items([item("a", 5)]) == []  # late, by more than the bound: left out
-    assert stream.items([item("a", 16)]) == []
-    assert stream.items([item("b", 99)]) == [
-        {"k": "b", "start": 20, "end": 30, "n": 3},
-        {"k": "a", "start": 10, "end": 20, "n": 1},
-    ]
-    assert stream.counts["keys"] == 2
-
-
-def test_a_late_item_of_a_closed_window_is_an_error_where_that_was_asked_for() -> None:
-    keyed = source().key_by("k").window("t", length=10, late_items="error").aggregate(n=ps.count())
-    stream = running(keyed, buckets=1)
-    stream.items([item("a", 3), item("b", 40)])
-    with pytest.raises(ps.DataError, match="late"):
-        stream.items([item("a", 5)])
-
-
-def test_pages_of_closed_windows_rest() -> None:
-    stream = running(source(k=int).key_by("k").window("t", length=10).aggregate(n=ps.count()), buckets=1)
-    with mock.patch.object(pages, "PAGE_BYTES", 400):
-        stream.items([item(key, 5) for key in range(100)])
-        assert len(stream.items([item(0, 50)])) == 100
-        stream.items([item(0, 51)])
-        assert stream.counts["touched"] == 1 < stream.counts["pages"] and stream.counts["keys"] == 100
-
-
-def test_windows_wait_for_their_own_key_where_more_would_end_with_them() -> None:
-    window = source().key_by("k").window(count=2).aggregate(t=ps.last("t")).window("t", length=10)
-    stream = running(window.aggregate(n=ps.count()))
-    assert stream.items([item("a", 1), item("a", 2), item("b", 500)]) == []
-
-
-def test_expiry_closes_windows_too_and_the_key_is_gone() -> None:
-    stream = running(source().key_by("k").window("t", length=10).aggregate(n=ps.count()), expire_after=200)
-    stream.items([item("a", 3)])
-    assert stream.items([item("b", 100)]) == [{"k": "a", "start": 0, "end": 10, "n": 1}]
-    assert stream.counts["keys"] == 2
-    assert stream.items([item("b", 204)]) == [{"k": "b", "start": 100, "end": 110, "n": 1}]
-    assert stream.counts["keys"] == 1
-
-
-# On Spark
 
 
 def test_keys_expire_on_spark(tmp_path: Path, spark: Any) -> None:

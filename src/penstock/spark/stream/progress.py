@@ -13,7 +13,6 @@ from penstock.errors import GraphError
 from penstock.graph.files.items import FileItems
 from penstock.graph.files.paths import find
 from penstock.graph.files.place import Place
-from penstock.report.progress import files_text, speed_text
 from penstock.spark.stream.checkpoint import Checkpoint
 
 COMPACT = ".compact"
@@ -56,6 +55,8 @@ class StreamProgress:
     phases: Mapping[str, float]
 
     def __str__(self) -> str:
+        from penstock.report.progress import files_text, speed_text
+
         counts = [f"{self.items:,} items", speed_text(self.items_per_s, "items/s"), f"{self.rows:,} rows"]
         if self.waiting is not None:
             counts.append(files_text(self.waiting))

@@ -1,0 +1,267 @@
+"""The cases of the stream benchmark: which streams run over which files, and what of them counts."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import penstock as ps
+from penstock.apps import spike_detection
+from penstock.bench import files, keyed
+from penstock.bench import stream_peers as by
+from penstock.bench.measure import Answer, Case, Peer
+from penstock.bench.spark import CORES, in_workers, session
+from penstock.bench.stream import BYTES, GROWTH, RESTART, Growth, Size, Spikes, Touch
+from penstock.bench.stream_peers import Ended, Place
+from penstock.errors import DataError
+from penstock.spark.session import with_settings
+from penstock.spark.stream.handle import StreamHandle
+from penstock.spark.stream.progress import has_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RESTART_TOUCHED, RESTART_BATCHES = 20, 10
+"""How many keys, in how many micro-batches, are touched between the making of all of them and a restart."""
+POLL_S = 0.005
+SAMPLES = 10
+"""Over how many micro-batches a size of the state store is a mean: it goes up and down as old versions are removed."""
+RETAINED, MAINTENANCE_S = 10, 1
+GROWTH_SETTINGS = {
+    "spark.sql.streaming.minBatchesToRetain": str(RETAINED),
+    "spark.sql.streaming.ratioExtraSpaceAllowedInCheckpoint": "0",
+    "spark.sql.streaming.stateStore.maintenanceInterval": f"{MAINTENANCE_S}s",
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
+}
+"""Micro-batches come faster here than files would, so what Spark does every minute it must do more often."""
+
+Work = Callable[[Place], Ended]
+Right = Callable[[Sequence[str]], pa.Table]
+
+
+def cases_of(size: Size) -> Iterator[Case]:
+    spark = session()
+    try:
+        for spikes in size.spikes:
+            yield Case(spikes.case, tuple(spike_peers(spark, spikes)))
+        for touch in size.touches:
+            name = "all" if touch.keys == size.keys else touch.keys
+            yield Case(f"touch-{name}", tuple(touch_peers(spark, f"touch-{name}", size.keys, touch)))
+        for keys in size.restarts:
+            yield Case(f"{RESTART}{keys}", (restart_peer(spark, keys),))
+        yield Case(GROWTH, (growth_peer(spark, size.growth),))
+    finally:
+        shutil.rmtree(by.folder(), ignore_errors=True)
+
+
+def stream_peer(
+    spark: SparkSession, case: str, what: str, work: Work, paths: Sequence[str], warm: int, right: Right, **more: Any
+) -> Peer:
+    """A stream over some files, of which the first `warm` do not count. Its answer must be `right` of these.
+
+    It needs no rehearsal, for these warm it up.
+    """
+    place = Place(f"{case}-{what}")
+    before = partial(place.clear, paths)
+    settle = partial(steady, place, [files.rows([path]) for path in paths], warm)
+    own, items = partial(right, paths), files.rows(list(paths))
+    peer = Peer(what, partial(work, place), items, own, settle=settle, rehearsed=False, **more)
+    return in_workers(spark, peer, before)
+
+
+def steady(place: Place, rows: Sequence[int], warm: int, ended: Ended) -> Answer:
+    """What counts: the rows of all but the first micro-batches, and the time of these."""
+    times = ended.batches_ms
+    if len(times) != len(rows):
+        raise DataError(
+            f"bench: {place.name} must take {len(rows)} files one by one; it ran {len(times)} micro-batches"
+        )
+    counted = times[warm:]
+    facts = {"first_ms": times[0], "batch_ms": sum(counted) / len(counted), **ended.facts}
+    return Answer(in_order(place.result()), facts, sum(counted) / 1000, sum(rows[warm:]), times)
+
+
+def in_order(table: pa.Table) -> pa.Table:
+    """The rows sorted, since neither files nor rows of several tasks have an order."""
+    names = sorted(table.schema.names)
+    sorted_rows = table.select(names).sort_by([(name, "ascending") for name in names])
+    return sorted_rows.cast(pa.schema([(each.name, each.type) for each in sorted_rows.schema])).combine_chunks()
+
+
+# Spike detection
+
+
+def spike_peers(spark: SparkSession, size: Spikes) -> Iterator[Peer]:
+    count = size.span.batches
+    paths = files.paths(files.readings(size.rows * count, size.devices, False, count))
+    build = partial(spike_detection.build, window=size.window)
+    peer = partial(stream_peer, spark, size.case)
+    spikes = partial(answer, build)
+    own: Work = partial(by.by_penstock, spark, build=build)
+    yield peer("penstock", own, paths, size.span.warm, spikes, same=same_spikes)
+    floor: Work = partial(by.by_floor, spark, columns=by.READINGS, keep=by.is_high)
+    yield peer("floor", floor, paths, size.span.warm, partial(kept, by.is_high))
+    slow: dict[str, Work] = {
+        "tws": partial(by.by_tws, spark, window=size.window),
+        "apply": partial(by.by_apply, spark, window=size.window),
+    }
+    for what, work in slow.items():
+        few = paths[: size.slow.batches]
+        yield peer(what, work, few, size.slow.warm, spikes, same=same_spikes, repeats=1)
+
+
+def same_spikes(given: pa.Table, right: pa.Table) -> bool:
+    return keyed.same(keyed.settled(given), keyed.settled(right))
+
+
+def answer(build: by.Build, paths: Sequence[str]) -> pa.Table:
+    """What Penstock gives for some files in one process, without Spark and not as a stream."""
+    return in_order(build(ps.read_parquet(list(paths))).collect(spark=False))
+
+
+def kept(keep: Callable[[pa.Table], Any], paths: Sequence[str]) -> pa.Table:
+    """The rows of some files that the floor keeps."""
+    return in_order(pa.concat_tables([table.filter(keep(table)) for table in map(pq.read_table, paths)]))
+
+
+# Some of many keys
+
+
+class Running(ps.State):
+    """64 bytes of a key: its last values and their sum."""
+
+    last: ps.array(float, 6)  # type: ignore[valid-type]
+    total: float
+    n: int
+
+
+def running_total(value: int, state: Any) -> float:
+    state.last[state.n % len(state.last)] = value
+    state.n += 1
+    state.total += value
+    return state.total  # type: ignore[no-any-return]
+
+
+def totals(source: ps.Stream) -> ps.Stream:
+    """The sum of all values of its key so far, for one row in a hundred."""
+    found = source.key_by("key").map(total=running_total, state=Running)
+    return found.filter(lambda value: value == 0).select("key", "value", "total")
+
+
+def touch_peers(spark: SparkSession, case: str, keys: int, size: Touch) -> Iterator[Peer]:
+    """The first file, with all keys, comes before those that are touched, and does not count either."""
+    paths = files.paths(files.touches(keys, size.keys, size.span.batches))
+    peer, right = partial(stream_peer, spark, case), partial(answer, totals)
+    warm = 1 + size.span.warm
+    yield peer("penstock", partial(by.by_penstock, spark, build=totals), paths, warm, right)
+    floor: Work = partial(by.by_floor, spark, columns=by.TOUCHES, keep=by.is_hundredth)
+    yield peer("floor", floor, paths, warm, partial(kept, by.is_hundredth))
+    few, blob = paths[: 1 + size.blob.batches], partial(by.by_blob, spark, build=totals)
+    yield peer("blob", blob, few, 1 + size.blob.warm, right, repeats=1, must={"pages": CORES})
+
+
+# Restarts
+
+
+def restart_peer(spark: SparkSession, keys: int) -> Peer:
+    """From `start` to the first new file of results. Each run finds the same checkpoint, and one file more."""
+    touched = min(keys, RESTART_TOUCHED)
+    paths = files.paths(files.touches(keys, touched, RESTART_BATCHES + 1))
+    place, saved = Place(f"{RESTART}{keys}"), Place(f"{RESTART}{keys}-saved")
+
+    def before() -> None:
+        if not saved.folder.exists():
+            place.clear(paths[:-1])
+            by.by_penstock(spark, place, totals)
+            place.folder.rename(saved.folder)
+        place.remove()
+        shutil.copytree(saved.folder, place.folder)
+        place.add(paths[-1:])
+
+    def settle(seconds: float) -> Answer:
+        return Answer(in_order(place.result()), {"keys": keys}, seconds)
+
+    right = partial(answer, totals, paths)
+    peer = Peer("penstock", partial(restarted, spark, place), touched, right, settle=settle, rehearsed=False)
+    return in_workers(spark, peer, before)
+
+
+def restarted(spark: SparkSession, place: Place) -> float:
+    """The seconds to a file that was not there."""
+    known = set(os.listdir(place.out))
+    start = time.perf_counter()
+    handle = by.started(spark, place, totals)
+    while handle.running.isActive and set(os.listdir(place.out)) <= known:
+        time.sleep(POLL_S)
+    seconds = time.perf_counter() - start
+    handle.await_termination()
+    return seconds
+
+
+# Growth
+
+
+def growth_peer(spark: SparkSession, size: Growth) -> Peer:
+    paths = files.paths(files.touches(size.keys, size.touched, size.batches - 1))
+    work: Work = partial(grown, spark, batches=size.batches)
+    return stream_peer(spark, GROWTH, "penstock", work, paths, 1, partial(answer, totals), repeats=1)
+
+
+def grown(spark: SparkSession, place: Place, batches: int) -> Ended:
+    """The bytes of the state store at each quarter of all micro-batches."""
+    with maintained(spark):
+        handle = by.started(spark, place, totals)
+        sizes = watched(handle, Path(place.checkpoint, "state"))
+        found = by.ended(place, handle)
+    facts: dict[str, float] = {}
+    for quarter in range(1, 5):
+        stop = batches * quarter // 4
+        some = [sizes[batch] for batch in range(max(0, stop - SAMPLES), stop) if batch in sizes]
+        facts[f"{BYTES}{stop}"] = sum(some) / len(some)
+    facts |= {"retained_batches": RETAINED, "maintenance_s": MAINTENANCE_S}
+    return Ended(found.batches_ms, {**found.facts, **facts})
+
+
+@contextlib.contextmanager
+def maintained(spark: SparkSession) -> Iterator[None]:
+    """Have old versions of the state removed often. Spark takes that setting when it loads its first store."""
+    jvm: Any = spark.sparkContext._jvm
+    store = jvm.org.apache.spark.sql.execution.streaming.state.StateStore
+    store.stop()
+    try:
+        with with_settings(spark, GROWTH_SETTINGS):
+            yield
+    finally:
+        store.stop()
+
+
+def watched(handle: StreamHandle, folder: Path) -> dict[int, int]:
+    """The bytes of a folder behind each micro-batch, until the stream ends; one may be missing now and then."""
+    found: dict[int, int] = {}
+    is_active = True
+    while is_active:
+        is_active = handle.running.isActive
+        told = handle.running.lastProgress
+        if has_run(told) and told["batchId"] not in found:
+            found[int(told["batchId"])] = bytes_in(folder)
+        time.sleep(POLL_S)
+    return found
+
+
+def bytes_in(folder: Path) -> int:
+    """The bytes of all files in a folder, from which some may be removed meanwhile."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.path.getsize(os.path.join(path, name))
+    return total
