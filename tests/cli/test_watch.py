@@ -6,13 +6,14 @@ import io
 import os
 import signal
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from penstock.cli import tables
-from penstock.cli.watch import LastRows, StreamDisplay, watch
+from penstock.cli.watch import LastRows, StreamDisplay, batch_text, watch
 from penstock.errors import JobError
 from penstock.spark.stream.progress import StreamProgress
 
@@ -70,6 +71,11 @@ def test_a_plain_line_for_each_batch_however_many_come_at_once() -> None:
         "batch 0: 50,000 items, 50 k items/s, 120 rows, 3 files waiting; 1,000 keys, 650 kB of state, 12 of 40 pages "
         "touched; 1.00 s: look 0.02, plan 0.10, run 0.80, commit 0.05, other 0.03"
     )
+
+
+def test_what_is_not_known_is_not_told() -> None:
+    told = batch_text(replace(batch(3), waiting=None, keys=0, pages=0, pages_touched=0, state_bytes=0))
+    assert told.startswith("batch 3: 50,000 items, 50 k items/s, 120 rows; 1.00 s: look 0.02")
 
 
 def test_a_stream_that_does_nothing_says_nothing() -> None:

@@ -3,6 +3,8 @@
 A peer is a function without arguments that does the whole work and gives its answer, and with it what it saw of its
 own run, such as how full its ensembles were. Compilation is done by a first, unmeasured call of each; what it costs is
 told apart, as the time to a first result in a fresh process.
+
+The file is longer than the house likes because half of it are the records that all benchmarks share.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def by_apply(spark: SparkSession, place: Place, window: int) -> Ended:
 
 
 class LastValues(StatefulProcessor):
-    """The spikes of a device. Its state is its last values, as bytes: as an array they take a third more time."""
+    """The spikes of a device. Its state is its last values, as bytes, which is faster than an array."""
 
     def __init__(self, window: int) -> None:
         self.window = window

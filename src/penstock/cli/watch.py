@@ -112,7 +112,7 @@ class StreamDisplay:
     def _add(self, progress: StreamProgress) -> None:
         self.tally.add(progress)
         if self.live is None:
-            self.console.print(str(progress), soft_wrap=True, markup=False)
+            self.console.print(batch_text(progress), soft_wrap=True, markup=False)
 
     def picture(self, status: str, now: StreamProgress | None) -> Group:
         """What a terminal shows: the stream, what it has done, and its last micro-batches."""
@@ -125,6 +125,24 @@ class StreamDisplay:
         if self.last_rows is not None and self.last_rows.rows is not None:
             parts += ["", tables.rows(self.last_rows.rows, self.last_rows.rows.num_rows)]
         return Group(*parts)
+
+
+def batch_text(progress: StreamProgress) -> str:
+    """A micro-batch, in words.
+
+    >>> phases = {"look": 0.02, "plan": 0.1, "run": 0.8, "commit": 0.05, "other": 0.03}
+    >>> print(batch_text(StreamProgress(7, 50_000, 50_000.0, 9, 400_000, 3, 1000, 40, 38, 37, 650_000, 1.0, phases)))
+    batch 7: 50,000 items, 50 k items/s, 9 rows, 3 files waiting; 1,000 keys, 650 kB of state, 38 of 40 pages touched;
+    1.00 s: look 0.02, plan 0.10, run 0.80, commit 0.05, other 0.03
+    """
+    counts = [f"{progress.items:,} items", speed_text(progress.items_per_s, "items/s"), f"{progress.rows:,} rows"]
+    if progress.waiting is not None:
+        counts.append(files_text(progress.waiting))
+    pages = f"{progress.pages_touched:,} of {progress.pages:,} pages touched"
+    state = f"{progress.keys:,} keys, {speed_text(progress.state_bytes, 'B')} of state, {pages}; "
+    phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in progress.phases.items())
+    told = f"{', '.join(counts)}; {state if progress.pages else ''}{progress.seconds:.2f} s: {phases}"
+    return f"batch {progress.batch}: {told}"
 
 
 def state_text(progress: StreamProgress) -> str:

@@ -52,7 +52,6 @@ def test_a_micro_batch_that_nothing_was_noted_of() -> None:
     found = progress_of(told() | {"sink": {"numOutputRows": 9}}, {}, None)
     assert (found.items, found.rows, found.pages, found.waiting) == (0, 9, 0, None)
     assert found.phases["run"] == pytest.approx(0.85) and found.seconds == pytest.approx(1.0)
-    assert str(found).startswith("batch 3: 0 items, 0 items/s, 9 rows; 1.00 s: look 0.02")
 
 
 def test_a_look_that_found_nothing_is_no_micro_batch() -> None:

@@ -1,11 +1,10 @@
 """What a graph is, as plain JSON: what must stay the same while a checkpoint is used, and what may change.
 
-Functions are not described, so they may be mended. So may the path of the source, because data may move, and the sink.
+Functions are not described, so they may be mended; the sink may change too.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from difflib import SequenceMatcher
@@ -19,6 +18,7 @@ from penstock.engine.upgrade import EMPTY, text
 from penstock.engine.upgrade import differences as differing_fields
 from penstock.errors import GraphError, quoted
 from penstock.graph import nodes as n
+from penstock.graph.files.items import FileItems
 from penstock.graph.record import Record, Signal, State
 from penstock.graph.tree import Tree, handled
 
@@ -47,15 +47,12 @@ def describe(leaves: Sequence[n.GraphNode], *, buckets: int, sink: str) -> Descr
 
 
 def _source(source: n.Source) -> dict[str, Any]:
-    """Sources of files know their format and their path; others have none."""
+    """Sources of files know their format, and what Spark watches for them; others have neither."""
     items = source.items
-    return {"format": getattr(items, "format", None), "path": _path(getattr(items, "path", None))}
-
-
-def _path(given: Any) -> Any:
-    if isinstance(given, (list, tuple)):
-        return [_path(each) for each in given]
-    return os.fspath(given) if isinstance(given, os.PathLike) else given
+    if not isinstance(items, FileItems):
+        return {"format": None, "path": None}
+    folder, names = items.root
+    return {"format": items.format, "path": f"{folder}/{names}"}
 
 
 def _signals(tree: Tree) -> list[type[Signal]]:
@@ -154,6 +151,9 @@ def _of_source(held: Description, now: Description) -> Iterator[str]:
     was, is_now = held["source"]["format"], now["source"]["format"]
     if was != is_now:
         yield f"the format of the source was {was}, is {is_now}"
+    path, new_path = held["source"]["path"], now["source"]["path"]
+    if path != new_path:
+        yield f"the source was {path!r}, is {new_path!r}, where every file would be new"
 
 
 def _of_nodes(held: Description, now: Description) -> Iterator[str]:

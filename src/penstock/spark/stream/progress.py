@@ -33,11 +33,6 @@ class StreamProgress:
     otherwise, before the store compresses it.
 
     With a sink of Spark's own, what tasks count does not come back: then items, keys, pages and state are 0.
-
-    >>> phases = {"look": 0.02, "plan": 0.1, "run": 0.8, "commit": 0.05, "other": 0.03}
-    >>> print(StreamProgress(7, 50_000, 50_000.0, 120, 400_000, 3, 1000, 40, 40, 38, 650_000, 1.0, phases))
-    batch 7: 50,000 items, 50 k items/s, 120 rows, 3 files waiting; 1,000 keys, 650 kB of state, 40 of 40 pages touched;
-    1.00 s: look 0.02, plan 0.10, run 0.80, commit 0.05, other 0.03
     """
 
     batch: int
@@ -53,17 +48,6 @@ class StreamProgress:
     state_bytes: int
     seconds: float
     phases: Mapping[str, float]
-
-    def __str__(self) -> str:
-        from penstock.report.progress import files_text, speed_text
-
-        counts = [f"{self.items:,} items", speed_text(self.items_per_s, "items/s"), f"{self.rows:,} rows"]
-        if self.waiting is not None:
-            counts.append(files_text(self.waiting))
-        pages = f"{self.pages_touched:,} of {self.pages:,} pages touched"
-        state = f"; {self.keys:,} keys, {speed_text(self.state_bytes, 'B')} of state, {pages}" if self.pages else ""
-        phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.phases.items())
-        return f"batch {self.batch}: {', '.join(counts)}{state}; {self.seconds:.2f} s: {phases}"
 
 
 def has_run(told: Mapping[str, Any] | None) -> bool:
