@@ -18,6 +18,7 @@ import pyarrow.types as pt
 
 from penstock.engine.columns import arrays_of, scalars_to_arrow
 from penstock.engine.intake import Arrival
+from penstock.errors import DataError
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.record import Signal
@@ -38,8 +39,10 @@ SCHEMA = pa.schema(
         ("payload", pa.binary()),
     ]
 )
-SPLIT_BITS = 36
+SPLIT_BITS = 32
 """A place is the number of the split, then so many bits for the item's place in what leaves it."""
+MOST_SPLITS = 1 << 25
+"""How many splits there may be: places of what comes at the end of a stream lie behind those of all items."""
 BLOCK_ITEMS, BLOCK_BYTES, BLOCK_SIGNALS = 1 << 16, 1 << 20, 1 << 12
 """How large a block is: at most so many items and signals, and about so many bytes."""
 
@@ -129,7 +132,8 @@ class BlockWriter:
     ) -> None:
         self.exchange, self.stage, self.targets, self.sender, self.splits = exchange, stage, targets, sender, splits
         self.origin = origin
-        self.place = sender << SPLIT_BITS if origin is None else 0
+        self.first_split = sender if origin is None else 0
+        self.place = self.first_split << SPLIT_BITS
         self.schema = schema_of(exchange)
         self.room = 0
         self.filled = np.zeros(len(targets), np.int64)
@@ -160,6 +164,11 @@ class BlockWriter:
         if self.exchange.has_places and n.PLACE not in rows.schema.names:
             rows = rows.append_column(n.PLACE, pa.array(np.arange(self.place, self.place + rows.num_rows)))
             self.place += rows.num_rows
+            if self.place - 1 >> SPLIT_BITS != self.first_split:
+                raise DataError(
+                    f"a split must give at most {1 << SPLIT_BITS:,} items, to be put in order again; one gave more; "
+                    f"cut the source into smaller ones (split_bytes=), or its files"
+                )
         self._note_times(rows)
         self._make_room(rows)
         buckets = self._buckets(rows)

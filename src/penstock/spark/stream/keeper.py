@@ -14,11 +14,12 @@ from penstock.engine.kept import KeyGroup, ending, frame_of, key_groups, resume
 from penstock.engine.packed import packed, unpacked
 from penstock.engine.run import Run
 from penstock.engine.scheduler import Scheduler
+from penstock.errors import CheckpointError
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
 from penstock.plan.cut import Exchange, Stage
-from penstock.spark.block import SPLIT_BITS, Origin, newest_of, origin_of, schema_of, times_of
+from penstock.spark.block import MOST_SPLITS, SPLIT_BITS, Origin, newest_of, origin_of, schema_of, times_of
 from penstock.spark.failure import Origins
 from penstock.spark.inbox import Inbox, blocks_of, merged
 from penstock.spark.stream.idle import Idleness
@@ -112,6 +113,11 @@ class StateKeeper:
     def begin(self, origins: Sequence[Origin]) -> None:
         """These splits come next."""
         self.origins, self.splits = list(origins), self.splits + len(origins)
+        if self.splits > MOST_SPLITS:
+            raise CheckpointError(
+                f"state: a checkpoint must have taken at most {MOST_SPLITS:,} files; it has taken {self.splits:,}; "
+                f"start with a new one, or write fewer and larger files"
+            )
 
     def noted(self, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
         """The same, while they are counted; where there are signals, all keys must hear of them."""
