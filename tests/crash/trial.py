@@ -74,12 +74,12 @@ class Trial:
     def start(self, **given: str | int | None) -> Query:
         log = self.folder / f"start-{len(self.history)}.log"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
-        temporary = str(self.folder / "tmp")
+        temporary, paths = str(self.folder / "tmp"), os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         with log.open("wb") as file:
             popen = subprocess.Popen(
                 [sys.executable, "-m", "tests.crash.driver", self.order(**given).text()],
                 cwd=ROOT,
-                env=kept | {"PYTHONPATH": str(ROOT), "TMPDIR": temporary, "SPARK_LOCAL_DIRS": temporary},
+                env=kept | {"PYTHONPATH": paths, "TMPDIR": temporary, "SPARK_LOCAL_DIRS": temporary},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
