@@ -59,6 +59,15 @@ class Touch:
 
 
 @dataclass(frozen=True, slots=True)
+class Restarts:
+    """With how many keys streams are restarted: few and many. All were touched by one micro-batch, some by others."""
+
+    keys: tuple[int, int]
+    touched: int
+    batches: int
+
+
+@dataclass(frozen=True, slots=True)
 class Growth:
     """So many keys, of which each of so many micro-batches touches some."""
 
@@ -69,12 +78,12 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """All cases of a scale. `keys` are those of which some are touched; `restarts` those that a restart finds."""
+    """All cases of a scale. `keys` are those of which some are touched."""
 
     spikes: tuple[Spikes, ...]
     keys: int
     touches: tuple[Touch, ...]
-    restarts: tuple[int, int]
+    restarts: Restarts
     growth: Growth
 
 
@@ -84,14 +93,14 @@ SIZES = {
         (Spikes("30", 30, 8, 500, Span(1, 2), Span(1, 1)),),
         2000,
         (Touch(2000, Span(1, 2), Span(1, 1)),),
-        (50, 2000),
-        Growth(500, 20, 8),
+        Restarts((50, 2000), 20, 1),
+        Growth(500, 20, 4),
     ),
     "small": Size(
         (Spikes("1000", 1000, 1000, 250_000, SHORT, FEW), Spikes("5000", 5000, 16, 50_000, SHORT, FEW)),
         100_000,
         (Touch(100, SHORT, FEW), Touch(10_000, SHORT, FEW), Touch(100_000, FEW, FEW)),
-        (1000, 100_000),
+        Restarts((1000, 100_000), 20, 10),
         Growth(10_000, 100, 40),
     ),
     "full": Size(
@@ -102,7 +111,7 @@ SIZES = {
         ),
         1_000_000,
         (Touch(100, LONG, SHORT), Touch(10_000, LONG, SHORT), Touch(1_000_000, SHORT, SHORT)),
-        (1000, 1_000_000),
+        Restarts((1000, 1_000_000), 20, 10),
         Growth(100_000, 100, 200),
     ),
 }

@@ -20,7 +20,7 @@ from penstock.bench import files, keyed
 from penstock.bench import stream_peers as by
 from penstock.bench.measure import Answer, Case, Peer
 from penstock.bench.spark import CORES, in_workers, session
-from penstock.bench.stream import BYTES, GROWTH, RESTART, Growth, Size, Spikes, Touch
+from penstock.bench.stream import BYTES, GROWTH, RESTART, Growth, Restarts, Size, Spikes, Touch
 from penstock.bench.stream_peers import Ended, Place
 from penstock.errors import DataError
 from penstock.spark.session import with_settings
@@ -30,16 +30,13 @@ from penstock.spark.stream.progress import has_run
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-RESTART_TOUCHED, RESTART_BATCHES = 20, 10
-"""How many keys, in how many micro-batches, are touched between the making of all of them and a restart."""
 POLL_S = 0.005
 SAMPLES = 10
 """Over how many micro-batches a size of the state store is a mean: it goes up and down as old versions are removed."""
-RETAINED, MAINTENANCE_S = 10, 1
 GROWTH_SETTINGS = {
-    "spark.sql.streaming.minBatchesToRetain": str(RETAINED),
+    "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.ratioExtraSpaceAllowedInCheckpoint": "0",
-    "spark.sql.streaming.stateStore.maintenanceInterval": f"{MAINTENANCE_S}s",
+    "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 """Micro-batches come faster here than files would, so what Spark does every minute it must do more often."""
@@ -56,8 +53,8 @@ def cases_of(size: Size) -> Iterator[Case]:
         for touch in size.touches:
             name = "all" if touch.keys == size.keys else touch.keys
             yield Case(f"touch-{name}", tuple(touch_peers(spark, f"touch-{name}", size.keys, touch)))
-        for keys in size.restarts:
-            yield Case(f"{RESTART}{keys}", (restart_peer(spark, keys),))
+        for keys in size.restarts.keys:
+            yield Case(f"{RESTART}{keys}", (restart_peer(spark, keys, size.restarts),))
         yield Case(GROWTH, (growth_peer(spark, size.growth),))
     finally:
         shutil.rmtree(by.folder(), ignore_errors=True)
@@ -172,10 +169,9 @@ def touch_peers(spark: SparkSession, case: str, keys: int, size: Touch) -> Itera
 # Restarts
 
 
-def restart_peer(spark: SparkSession, keys: int) -> Peer:
+def restart_peer(spark: SparkSession, keys: int, size: Restarts) -> Peer:
     """From `start` to the first new file of results. Each run finds the same checkpoint, and one file more."""
-    touched = min(keys, RESTART_TOUCHED)
-    paths = files.paths(files.touches(keys, touched, RESTART_BATCHES + 1))
+    paths = files.paths(files.touches(keys, size.touched, size.batches + 1))
     place, saved = Place(f"{RESTART}{keys}"), Place(f"{RESTART}{keys}-saved")
 
     def before() -> None:
@@ -188,10 +184,10 @@ def restart_peer(spark: SparkSession, keys: int) -> Peer:
         place.add(paths[-1:])
 
     def settle(seconds: float) -> Answer:
-        return Answer(in_order(place.result()), {"keys": keys}, seconds)
+        return Answer(in_order(place.result()), seconds=seconds)
 
     right = partial(answer, totals, paths)
-    peer = Peer("penstock", partial(restarted, spark, place), touched, right, settle=settle, rehearsed=False)
+    peer = Peer("penstock", partial(restarted, spark, place), size.touched, right, settle=settle, rehearsed=False)
     return in_workers(spark, peer, before)
 
 
@@ -227,7 +223,6 @@ def grown(spark: SparkSession, place: Place, batches: int) -> Ended:
         stop = batches * quarter // 4
         some = [sizes[batch] for batch in range(max(0, stop - SAMPLES), stop) if batch in sizes]
         facts[f"{BYTES}{stop}"] = sum(some) / len(some)
-    facts |= {"retained_batches": RETAINED, "maintenance_s": MAINTENANCE_S}
     return Ended(found.batches_ms, {**found.facts, **facts})
 
 

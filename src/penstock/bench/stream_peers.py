@@ -131,8 +131,7 @@ def ended(place: Place, handle: StreamHandle) -> Ended:
     last = handle.progress()
     if last is None:
         raise DataError(f"bench: {place.name} must have run a micro-batch; it found no file")
-    facts = {"keys": last.keys, "pages": last.pages, "touched": last.pages_touched, "state_bytes": last.state_bytes}
-    return Ended(times(handle.running), facts)
+    return Ended(times(handle.running), {"pages": last.pages, "touched": last.pages_touched})
 
 
 def by_spark(spark: SparkSession, place: Place, columns: str, build: Callable[[DataFrame], DataFrame]) -> Ended:
