@@ -61,7 +61,7 @@ def test_data_of_another_shape_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ps.GraphError, match="there is no such path"):
         region_sum.read(tmp_path / "absent.parquet")
     with pytest.raises(ps.GraphError, match="the folder has none"):
-        region_sum.read(tmp_path)
+        region_sum.read(tmp_path).collect(spark=False)
     pq.write_table(pa.table({"id": [1], "numbers": [[1]]}), tmp_path / "other.parquet")
     with pytest.raises(ps.DataError, match="must have the columns 'id' and 'values'; got id, numbers"):
         region_sum.read(tmp_path)

@@ -13,9 +13,15 @@ from tests.crash.trial import ROOT, Trial
 
 CODE = """
 import json, sys
+import penstock as ps
 from tests.crash.driver import Order, main
 
-main(Order(**json.loads(sys.argv[2])))
+for _ in range(5):
+    try:
+        main(Order(**json.loads(sys.argv[2])))
+        break
+    except ps.JobError as error:  # Spark may give a query up when it loses executors: then it is started again
+        print(error)
 """
 
 
