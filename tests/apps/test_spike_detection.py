@@ -211,7 +211,7 @@ def test_data_that_cannot_be_is_refused(tmp_path: Path, settings: dict[str, Any]
 
 
 def test_files_of_another_shape_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ps.GraphError, match="it matches none"):
+    with pytest.raises(ps.GraphError, match="the folder has none"):
         spike.read(tmp_path).collect(spark=False)
     with pytest.raises(ps.GraphError, match="there is no such path"):
         spike.read(tmp_path / "absent.txt")

@@ -20,8 +20,8 @@ from tests.spark.test_graphs import FOUND, KEYED, OTHERS, over_files
 import penstock as ps
 from penstock.graph.reference import Result
 from penstock.graph.tree import Tree
-from penstock.spark.stream.handle import start
 from penstock.spark.stream.endings import refuse_endings
+from penstock.spark.stream.handle import start
 
 SEEDS = tuple(dict.fromkeys((*KEYED[:14], *FOUND[:8], *OTHERS[:8])))
 
