@@ -19,9 +19,9 @@ _HEAD = struct.Struct("<4sI")
 
 def packed(arrays: Mapping[str, np.ndarray]) -> bytes:
     """
-    >>> made = packed({"n": np.arange(3), "at": np.zeros(1, [("x", "f8"), ("y", "i8", (2,))])})
-    >>> {name: array.tolist() for name, array in unpacked(made).items()}
-    {'n': [0, 1, 2], 'at': [(0.0, [0, 0])]}
+    >>> made = unpacked(packed({"n": np.arange(3), "at": np.ones(1, [("x", "f8"), ("y", "i8", (2,))])}))
+    >>> made["n"].tolist(), made["at"]["x"].tolist(), made["at"]["y"].tolist()
+    ([0, 1, 2], [1.0], [[1, 1]])
     """
     head = _head(tuple((name, array.dtype, array.shape) for name, array in arrays.items()))
     return b"".join([_HEAD.pack(MAGIC, len(head)), head, *(np.ascontiguousarray(a).tobytes() for a in arrays.values())])

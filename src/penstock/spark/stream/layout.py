@@ -25,7 +25,7 @@ def spread(wanted: int, partitions: int) -> tuple[int, ...]:
     """So many numbers, of which each falls into a partition of its own where Spark shuffles by their hash.
 
     >>> spread(4, 4)
-    (3, 1, 9, 2)
+    (12, 6, 2, 1)
     """
     found = []
     for at in range(wanted):
