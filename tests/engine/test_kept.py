@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import random
-import warnings
 from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.property.check import Outcome, difference
+from tests.property.check import difference, outcome
 from tests.property.graphs import Case, from_seed
 
-import penstock as ps
 from penstock.engine.intake import Batch, batches
 from penstock.engine.kept import frame_of, key_groups, resume
 from penstock.engine.packed import packed, unpacked
@@ -67,17 +65,6 @@ def of_group(group) -> tuple[list, bytes]:
         tuple(v.copy() for v in each) if isinstance(each, tuple) else each.copy() for each in group.index.values()
     ]
     return values, packed({"records": group.take(np.arange(group.index.count))})
-
-
-def outcome(run) -> Outcome:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ps.InterpretedWarning)
-            return run()
-    except ps.InternalError:
-        raise
-    except ps.PenstockError as error:
-        return error
 
 
 @pytest.mark.parametrize("seed", range(200))

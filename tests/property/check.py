@@ -41,7 +41,7 @@ class Mismatch(AssertionError):
 
 
 def expected(case: Case) -> Outcome:
-    return _outcome(lambda: reference.run(case.leaves, case.control))
+    return outcome(lambda: reference.run(case.leaves, case.control))
 
 
 def actual(
@@ -55,7 +55,7 @@ def actual(
         return made.result() if trace else Result(made.tables(), ())
 
     with mock.patch.object(sinks, "ROOM", case.room or sinks.ROOM):
-        return _outcome(run)
+        return outcome(run)
 
 
 def options(case: Case, setting: Setting | None) -> dict[str, Any]:
@@ -63,7 +63,8 @@ def options(case: Case, setting: Setting | None) -> dict[str, Any]:
     return {} if setting is None else setting.options(case.leaves, case.control)
 
 
-def _outcome(run: Callable[[], Result]) -> Outcome:
+def outcome(run: Callable[[], Result]) -> Outcome:
+    """What a run gives: its result, or the error that the user would get."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ps.InterpretedWarning)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 from penstock.bench import files
 from penstock.bench.measure import Answer, Peer
 from penstock.bench.ratios import MEMORY, QUARTER, START
+from penstock.spark.session import with_settings as with_all_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,18 +45,10 @@ def session() -> SparkSession:
     return penstock.spark.session(cores=CORES, memory=HEAP, settings=SETTINGS)
 
 
-@contextlib.contextmanager
-def with_settings(spark: SparkSession, **settings: Any) -> Iterator[None]:
+def with_settings(spark: SparkSession, **settings: Any) -> AbstractContextManager[None]:
     """Some SQL settings for a while. Their names are written with `_` for `.` and without `spark.sql.`."""
-    names = {f"spark.sql.{name.replace('_', '.')}": value for name, value in settings.items()}
-    before = {name: str(spark.conf.get(name)) for name in names}
-    try:
-        for name, value in names.items():
-            spark.conf.set(name, value)
-        yield
-    finally:
-        for name, value in before.items():
-            spark.conf.set(name, value)
+    names = {f"spark.sql.{name.replace('_', '.')}": str(value) for name, value in settings.items()}
+    return with_all_settings(spark, names)
 
 
 # Python workers

@@ -17,16 +17,11 @@ STEPS = 4
 """Plain lines tell of a stage when another of so many parts of it is done."""
 
 
-class Display:
-    """Takes each `Progress` of a job, from any thread, and shows it until the job ends.
-
-    On a terminal, what it has drawn is gone at the end. Invariant: `told` are the parts of each stage, by its name,
-    that plain lines have told of.
-    """
+class LiveDisplay:
+    """Something that is drawn on a terminal while a `with` block lasts; elsewhere nothing is drawn."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self.told: dict[str, int] = {}
         self.live = Live(console=console, transient=True, refresh_per_second=8) if console.is_terminal else None
 
     def __enter__(self) -> Self:
@@ -39,6 +34,18 @@ class Display:
     ) -> None:
         if self.live is not None:
             self.live.stop()
+
+
+class Display(LiveDisplay):
+    """Takes each `Progress` of a job, from any thread, and shows it until the job ends.
+
+    On a terminal, what it has drawn is gone at the end. Invariant: `told` are the parts of each stage, by its name,
+    that plain lines have told of.
+    """
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console)
+        self.told: dict[str, int] = {}
 
     def __call__(self, progress: Progress) -> None:
         if self.live is not None:

@@ -8,15 +8,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from types import FrameType, TracebackType
-from typing import Protocol, Self
+from types import FrameType
+from typing import Protocol
 
 import pyarrow as pa
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from penstock.cli import tables
+from penstock.cli.progress import LiveDisplay
 from penstock.report.progress import files_text, speed_text
 from penstock.spark.stream.progress import StreamProgress
 
@@ -80,24 +80,13 @@ class Tally:
         return f"{batches}, {self.items:,} items, {speed}, {self.rows:,} rows"
 
 
-class StreamDisplay:
+class StreamDisplay(LiveDisplay):
     """Shows a stream until it ends. On a terminal, what it has drawn is gone then."""
 
     def __init__(self, console: Console, title: str, last_rows: LastRows | None = None) -> None:
-        self.console, self.title, self.last_rows = console, title, last_rows
+        super().__init__(console)
+        self.title, self.last_rows = title, last_rows
         self.tally = Tally()
-        self.live = Live(console=console, transient=True, refresh_per_second=8) if console.is_terminal else None
-
-    def __enter__(self) -> Self:
-        if self.live is not None:
-            self.live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.live is not None:
-            self.live.stop()
 
     def look(self, stream: Watched) -> None:
         """See what is new, and show it."""

@@ -51,6 +51,7 @@ BLOCKS = {
 STREAMS = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",  # a batch writes what it changed
     "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",  # rows of a DataFrame may be among them
+    "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 
 # Spark's usual way to write small files forks a process for each, on a filesystem like this: some 40 ms, several times

@@ -6,21 +6,19 @@ crash. `python -m tests.spark.stream.simulated --seed 7` repeats one, `--count 2
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from unittest import mock
 
 import pyarrow as pa
-from tests.property.check import Outcome, difference
+from tests.property.check import Outcome, difference, outcome
 from tests.property.graphs import Case, from_seed
-from tests.spark.simulated import KINDS, Piece, kind_of
+from tests.spark.simulated import KINDS, Piece, kind_of, main
 
 import penstock as ps
 from penstock.engine import sinks
@@ -171,12 +169,7 @@ def one_result(case: Case) -> Case:
 
 
 def expected(case: Case) -> Outcome:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ps.InterpretedWarning)
-            return reference.run(case.leaves, case.control, is_open=True)
-    except ps.PenstockError as error:
-        return error
+    return outcome(lambda: reference.run(case.leaves, case.control, is_open=True))
 
 
 def check(seed: int, compile: bool = False) -> str | None:
@@ -216,25 +209,5 @@ def _sorted(table: pa.Table) -> pa.Table:
     return table.take(pa.array(rows, pa.int64()))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--count", type=int, default=200)
-    given = parser.parse_args()
-    seeds = [given.seed] if given.seed is not None else range(given.first, given.first + given.count)
-    bad = 0
-    for seed in seeds:
-        wrong = check(seed)
-        if wrong:
-            bad += 1
-            print(f"--- seed {seed}\n{wrong[-3000:]}")
-            if given.seed is not None:
-                print(from_seed(seed).text())
-    print(Counter(KINDS))
-    print(f"{bad} of {len(seeds)} wrong")
-    return bad
-
-
 if __name__ == "__main__":
-    sys.exit(main() > 0)
+    sys.exit(main(check) > 0)

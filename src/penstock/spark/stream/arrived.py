@@ -61,10 +61,10 @@ class Reader:
     def _items_before(self, batch: int) -> int:
         if batch == 0:
             return 0
-        record = self.checkpoint.batch(batch - 1)
-        if record is None:
+        found = self.checkpoint.items_until(batch - 1)
+        if found is None:
             raise InternalError(f"what batch {batch - 1} did was not noted")
-        return int(record["items_before"]) + int(record["items"])
+        return found
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,6 @@ def run_together(
     except PenstockError as error:
         yield from failing(program, Failed(0, 0, error))
         return
-    pieces.sort(key=lambda piece: piece.origin)
     first = keeper.splits
     keeper.begin([piece.origin for piece in pieces])
     splits = [(first + at, piece.split) for at, piece in enumerate(pieces)]

@@ -138,6 +138,13 @@ class Checkpoint:
         """What was noted of a micro-batch."""
         return self.read(f"batches/{number:020}")
 
+    def items_until(self, number: int) -> int | None:
+        """How many items all micro-batches up to and with this one have taken; None where that was not noted."""
+        record = self.batch(number)
+        if record is None or "items_before" not in record:
+            return None
+        return int(record["items_before"]) + int(record["items"])
+
     def last_batch(self) -> int | None:
         """The number of the last micro-batch that something was noted of."""
         return max(self._batches(), default=None)

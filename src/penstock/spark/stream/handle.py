@@ -74,12 +74,9 @@ class StreamHandle:
         """What it failed with, if it has."""
         if self.running.isActive:
             return None
-        found = self.running.exception()
-        if found is None:
-            self.query.checkpoint.close()
-            return None
         self.query.checkpoint.close()
-        return self.query.failure or job_error(found, self.query.tree.nodes)
+        found = self.running.exception()
+        return None if found is None else self.query.failure or job_error(found, self.query.tree.nodes)
 
     def await_termination(self, timeout_s: float | None = None) -> bool:
         """Wait until it has stopped, at most so long; whether it has. Where it has failed, its error is raised."""

@@ -126,11 +126,8 @@ class StreamQuery:
     def _items_before(self) -> int:
         """How many items all micro-batches have taken. One that a crash cut short comes again, and is counted then."""
         last = self.checkpoint.last_batch()
-        for number in () if last is None else (last, last - 1):
-            record = self.checkpoint.batch(number) or {}
-            if "items_before" in record:
-                return int(record["items_before"]) + int(record["items"])
-        return 0
+        known = [self.checkpoint.items_until(number) for number in (() if last is None else (last, last - 1))]
+        return next((items for items in known if items is not None), 0)
 
     # The query
 

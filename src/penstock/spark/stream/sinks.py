@@ -96,15 +96,18 @@ class FileSink:
 
     def _planned(self, batch: int, parts: Sequence[Part]) -> Record:
         ending = self.output.format.ending
-        moves = [[part.name, f"part-{batch:06}-{at:04}-{self.identity}{ending}"] for at, part in enumerate(parts)]
+        names = [f"part-{batch:06}-{at:04}-{self.identity}{ending}" for at in range(len(parts))]
+        # Whole paths, because the next start may have another folder.
+        moves = [
+            [f"{self.staged}/{part.name}", f"{self.target}/{name}"] for part, name in zip(parts, names, strict=True)
+        ]
         rows, size = sum(part.rows for part in parts), sum(part.bytes for part in parts)
         return {"is_done": False, "moves": moves, "rows": rows, "bytes": size}
 
     def _finish(self, batch: int, record: Record) -> Record:
         """Put in place what is not yet there."""
         with self._explained():
-            for staged, name in record["moves"]:
-                source, target = f"{self.staged}/{staged}", f"{self.target}/{name}"
+            for source, target in record["moves"]:
                 if self.files.kind(target) == pf.FileType.NotFound:
                     self.files.move(source, target)
         done = record | {"is_done": True}
