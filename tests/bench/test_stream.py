@@ -58,7 +58,7 @@ def test_the_first_batches_are_shown_and_do_not_count() -> None:
 
 
 def test_a_stream_that_did_not_take_files_one_by_one_is_an_error() -> None:
-    with pytest.raises(DataError, match="uneven must take 3 files one by one; it ran 2 micro-batches"):
+    with pytest.raises(DataError, match="uneven must run 3 micro-batches; it ran 2"):
         steady(Place("uneven"), (9000.0, 100.0))
 
 

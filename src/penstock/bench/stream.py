@@ -1,4 +1,4 @@
-"""Streams on Spark: files that lie there, one a micro-batch, each taken to its end, and how long the batches took.
+"""Streams on Spark: files that lie there, a few a micro-batch, each taken to its end, and how long the batches took.
 
 The first micro-batches of a stream start workers and warm everything up: they are shown, and do not count. What counts
 are the rows of all others over the sum of their times, as Spark itself tells them. There are four kinds of cases:
@@ -36,9 +36,9 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Spikes:
-    """A case of spike detection: how many devices, of how many last values, with how many rows a micro-batch.
+    """A case of spike detection: how many devices, of how many last values, with how many rows and files a micro-batch.
 
-    The peers that call a function for each device are slow, and take fewer of the same files.
+    The peers that Spark hands rows are slow, and take fewer of the same files.
     """
 
     case: str
@@ -47,6 +47,7 @@ class Spikes:
     rows: int
     span: Span
     slow: Span
+    files: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,7 @@ SIZES = {
     ),
     "full": Size(
         (
-            Spikes("1000", 1000, 1000, 4_000_000, Span(5, 10), FEW),
+            Spikes("1000", 1000, 1000, 16_000_000, Span(5, 10), Span(1, 1), files=4),
             Spikes("1000-short", 1000, 1000, 250_000, LONG, SHORT),
             Spikes("50000", 50_000, 16, 250_000, LONG, FEW),
         ),

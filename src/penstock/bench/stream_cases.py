@@ -61,15 +61,24 @@ def cases_of(size: Size) -> Iterator[Case]:
 
 
 def stream_peer(
-    spark: SparkSession, case: str, what: str, work: Work, paths: Sequence[str], warm: int, right: Right, **more: Any
+    spark: SparkSession,
+    case: str,
+    what: str,
+    work: Work,
+    paths: Sequence[str],
+    warm: int,
+    right: Right,
+    at_once: int = 1,
+    **more: Any,
 ) -> Peer:
-    """A stream over some files, of which the first `warm` do not count. Its answer must be `right` of these.
+    """A stream over some files, `at_once` a micro-batch, whose first `warm` do not count; its answer must be `right`.
 
     It needs no rehearsal, for these warm it up.
     """
-    place = Place(f"{case}-{what}")
+    place = Place(f"{case}-{what}", at_once)
     before = partial(place.clear, paths)
-    settle = partial(steady, place, [files.rows([path]) for path in paths], warm)
+    batches = [paths[at : at + at_once] for at in range(0, len(paths), at_once)]
+    settle = partial(steady, place, [files.rows(list(batch)) for batch in batches], warm)
     own, items = partial(right, paths), files.rows(list(paths))
     peer = Peer(what, partial(work, place), items, own, settle=settle, rehearsed=False, **more)
     return in_workers(spark, peer, before)
@@ -79,9 +88,7 @@ def steady(place: Place, rows: Sequence[int], warm: int, ended: Ended) -> Answer
     """What counts: the rows of all but the first micro-batches, and the time of these."""
     times = ended.batches_ms
     if len(times) != len(rows):
-        raise DataError(
-            f"bench: {place.name} must take {len(rows)} files one by one; it ran {len(times)} micro-batches"
-        )
+        raise DataError(f"bench: {place.name} must run {len(rows)} micro-batches; it ran {len(times)}")
     counted = times[warm:]
     facts = {"first_ms": times[0], "batch_ms": sum(counted) / len(counted), **ended.facts}
     return Answer(in_order(place.result()), facts, sum(counted) / 1000, sum(rows[warm:]), times)
@@ -99,21 +106,21 @@ def in_order(table: pa.Table) -> pa.Table:
 
 def spike_peers(spark: SparkSession, size: Spikes) -> Iterator[Peer]:
     count = size.span.batches
-    paths = files.paths(files.readings(size.rows * count, size.devices, False, count))
+    paths = files.paths(files.readings(size.rows * count, size.devices, False, count * size.files))
     build = partial(spike_detection.build, window=size.window)
-    peer = partial(stream_peer, spark, size.case)
+    peer = partial(stream_peer, spark, size.case, at_once=size.files)
     spikes = partial(answer, build)
     own: Work = partial(by.by_penstock, spark, build=build)
     yield peer("penstock", own, paths, size.span.warm, spikes, same=same_spikes)
-    floor: Work = partial(by.by_floor, spark, columns=by.READINGS, keep=by.is_high)
-    yield peer("floor", floor, paths, size.span.warm, partial(kept, by.is_high))
+    few = paths[: size.slow.batches * size.files]
     slow: dict[str, Work] = {
         "tws": partial(by.by_tws, spark, window=size.window),
         "apply": partial(by.by_apply, spark, window=size.window),
     }
     for what, work in slow.items():
-        few = paths[: size.slow.batches]
         yield peer(what, work, few, size.slow.warm, spikes, same=same_spikes, repeats=1)
+    floor: Work = partial(by.by_floor, spark, columns=by.READINGS, keep=by.is_high)
+    yield peer("floor", floor, few, size.slow.warm, partial(kept, by.is_high), repeats=1)
 
 
 def same_spikes(given: pa.Table, right: pa.Table) -> bool:

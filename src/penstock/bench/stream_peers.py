@@ -1,7 +1,7 @@
 """The streams of the stream benchmark, Penstock's and its peers', each run over the files that are there.
 
-All take one file a micro-batch, on the same session and with the same settings of Spark: those that Penstock gives its
-own streams. Penstock writes its files itself; the peers write theirs with Spark's own sink for files.
+All take as many files a micro-batch, on the same session and with the same settings of Spark: those that Penstock gives
+its own streams. Penstock writes its files itself; the peers write theirs with Spark's own sink for files.
 """
 
 from __future__ import annotations
@@ -61,6 +61,8 @@ class Place:
     """The folders of one stream: the files that it takes, what it gives, and its checkpoint."""
 
     name: str
+    files: int = 1
+    """How many make a micro-batch."""
 
     @property
     def folder(self) -> Path:
@@ -121,7 +123,7 @@ def started(spark: SparkSession, place: Place, build: Build) -> StreamHandle:
     """A stream of Penstock's over the files that are there."""
     source = ps.read_parquet(place.source)
     return build(source).start(
-        place.out, checkpoint=place.checkpoint, trigger="available", spark=spark, files_per_batch=1
+        place.out, checkpoint=place.checkpoint, trigger="available", spark=spark, files_per_batch=place.files
     )
 
 
@@ -137,7 +139,7 @@ def ended(place: Place, handle: StreamHandle) -> Ended:
 def by_spark(spark: SparkSession, place: Place, columns: str, build: Callable[[DataFrame], DataFrame]) -> Ended:
     """A stream of Spark's own."""
     with with_settings(spark, stream_settings(CORES, is_local=True)):
-        rows = spark.readStream.schema(columns).option("maxFilesPerTrigger", 1).parquet(place.source)
+        rows = spark.readStream.schema(columns).option("maxFilesPerTrigger", place.files).parquet(place.source)
         writer = build(rows).writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
         running = writer.option("checkpointLocation", place.checkpoint).start(place.out)
     running.awaitTermination()
@@ -241,7 +243,7 @@ def is_hundredth(rows: pa.RecordBatch | pa.Table) -> Any:
 
 def by_blob(spark: SparkSession, place: Place, build: Build) -> Ended:
     leaf = build(ps.read_parquet(place.source)).node
-    planned = BlobQuery(leaf, place.out, place.checkpoint, spark, files_per_batch=1)
+    planned = BlobQuery(leaf, place.out, place.checkpoint, spark, files_per_batch=place.files)
     return ended(place, StreamHandle(planned, planned.start(trigger_of("available"))))
 
 

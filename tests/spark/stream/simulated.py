@@ -10,7 +10,7 @@ import random
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from unittest import mock
@@ -34,32 +34,24 @@ from penstock.spark.stream import arrived, pages
 from penstock.spark.stream.keeper import StateKeeper
 from penstock.spark.stream.layout import stream_layout
 from penstock.spark.stream.query import in_order
+from penstock.spark.stream.store import Place
 
 
 @dataclass
 class Store:
     """The state of a bucket."""
 
-    held: bytes | None = None
-    pages: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    pieces: dict[Place, bytes] = field(default_factory=dict)
 
-    def frame(self) -> bytes | None:
-        return self.held
+    def read(self, places: Sequence[Place]) -> Iterator[bytes]:
+        return iter([self.pieces.get(place, b"") for place in places])
 
-    def put_frame(self, held: bytes) -> None:
-        self.held = held
+    def write(self, pieces: Iterable[tuple[Place, bytes]]) -> None:
+        for place, held in pieces:
+            self.pieces[place] = held
 
-    def page(self, group: int, page: int) -> bytes | None:
-        return self.pages.get((group, page))
-
-    def put_page(self, group: int, page: int, held: bytes) -> None:
-        self.pages[group, page] = held
-
-    def drop_page(self, group: int, page: int) -> None:
-        del self.pages[group, page]
-
-    def all_pages(self, group: int) -> Iterator[tuple[int, bytes]]:
-        return ((page, held) for (of, page), held in list(self.pages.items()) if of == group)
+    def all(self) -> Iterator[tuple[Place, bytes]]:
+        return iter([(place, held) for place, held in self.pieces.items() if held])
 
 
 class Reader:

@@ -270,7 +270,7 @@ def test_what_differs_in_a_key_and_in_signals() -> None:
 
 def test_another_format_is_said_first() -> None:
     assert differences(described() | {"format": 99}, described()) == [
-        "it was written in the format 99 of another Penstock, and this one has 1"
+        "it was written in the format 99 of another Penstock, and this one has 2"
     ]
 
 

@@ -3,57 +3,25 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from penstock.spark.block import Block
 from penstock.spark.remote import batch_number, unpacked_program
 from penstock.spark.stream.arrived import run_together
 from penstock.spark.stream.keeper import StateKeeper
+from penstock.spark.stream.store import SparkStore
 from penstock.spark.task import run_blocks
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_HELD = StructType([StructField("held", BinaryType())])
 NOW = "now"
 """The column that holds the time of the micro-batch in milliseconds, where keys go idle by that."""
-_PAGE = StructType([StructField("group", IntegerType()), StructField("page", IntegerType())])
-
-
-class SparkStore:
-    """The frame and the pages of the bucket that is at work, in Spark's state store."""
-
-    def __init__(self, handle: StatefulProcessorHandle) -> None:
-        self.frames = handle.getValueState("frame", _HELD)
-        self.pages = handle.getMapState("pages", _PAGE, _HELD)
-
-    def frame(self) -> bytes | None:
-        found = self.frames.get()
-        return None if found is None else bytes(found[0])
-
-    def put_frame(self, held: bytes) -> None:
-        self.frames.update((held,))
-
-    def page(self, group: int, page: int) -> bytes | None:
-        found = self.pages.getValue((group, page))
-        return None if found is None else bytes(found[0])
-
-    def put_page(self, group: int, page: int, held: bytes) -> None:
-        self.pages.updateValue((group, page), (held,))
-
-    def drop_page(self, group: int, page: int) -> None:
-        self.pages.removeKey((group, page))
-
-    def all_pages(self, group: int) -> Iterable[tuple[int, bytes]]:
-        for (of, page), (held,) in self.pages.iterator():
-            if of == group:
-                yield page, bytes(held)
 
 
 class Bucket(StatefulProcessor):

@@ -22,7 +22,7 @@ from penstock.graph.files.items import FileItems
 from penstock.graph.record import Record, Signal, State
 from penstock.graph.tree import Tree, handled
 
-FORMAT = 1
+FORMAT = 2
 """The version of what this module writes."""
 
 Description = dict[str, Any]

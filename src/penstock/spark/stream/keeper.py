@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,22 +23,7 @@ from penstock.spark.failure import Origins
 from penstock.spark.inbox import Inbox, blocks_of, merged
 from penstock.spark.stream.idle import Idleness
 from penstock.spark.stream.pages import Pages, sizes
-
-
-class StateStore(Protocol):
-    """What is remembered of a bucket: one frame, and pages of the keys of each group."""
-
-    def frame(self) -> bytes | None: ...
-
-    def put_frame(self, held: bytes) -> None: ...
-
-    def page(self, group: int, page: int) -> bytes | None: ...
-
-    def put_page(self, group: int, page: int, held: bytes) -> None: ...
-
-    def drop_page(self, group: int, page: int) -> None: ...
-
-    def all_pages(self, group: int) -> Iterable[tuple[int, bytes]]: ...
+from penstock.spark.stream.store import FRAME, StateStore
 
 
 @dataclass(frozen=True)
@@ -49,17 +33,14 @@ class GroupStore:
     store: StateStore
     group: int
 
-    def get(self, page: int) -> bytes | None:
-        return self.store.page(self.group, page)
+    def read(self, pages: Sequence[int]) -> Iterator[bytes]:
+        return self.store.read([(self.group, page) for page in pages])
 
-    def put(self, page: int, held: bytes) -> None:
-        self.store.put_page(self.group, page, held)
+    def write(self, pages: Iterable[tuple[int, bytes]]) -> None:
+        self.store.write(((self.group, page), held) for page, held in pages)
 
-    def drop(self, page: int) -> None:
-        self.store.drop_page(self.group, page)
-
-    def all(self) -> Iterable[tuple[int, bytes]]:
-        return self.store.all_pages(self.group)
+    def all(self) -> Iterator[tuple[int, bytes]]:
+        return ((page, held) for (group, page), held in self.store.all() if group == self.group)
 
 
 class StateKeeper:
@@ -71,12 +52,12 @@ class StateKeeper:
 
     def __init__(self, store: StateStore, now: int | None = None) -> None:
         self.store, self.newest = store, now
-        held = store.frame()
-        self.frame = {} if held is None else unpacked(held)
+        (held,) = store.read([FRAME])
+        self.frame = unpacked(held) if held else {}
         self.items, self.splits = self.frame.pop("counts", np.zeros(2, np.int64)).tolist()
         self.sizes: dict[str, np.ndarray] = {name: self.frame.pop(name) for name in list(self.frame) if "pages" in name}
         self.times = Idleness.taken(self.frame)
-        self.is_new = held is None
+        self.is_new = not held
         self.exchange: Exchange | None = None
         self.pages: dict[n.KeyBy, Pages] = {}
         self.origins: list[Origin] = []
@@ -182,5 +163,5 @@ class StateKeeper:
             frame[f"pages{pages.group.number}"] = np.array([pages.size, pages.count, pages.stored_bytes])
             frame |= {} if pages.idleness is None else dict(pages.idleness.frame())
         made, found = packed(frame), dict(sizes(self.pages.values()))
-        self.store.put_frame(made)
+        self.store.write([(FRAME, made)])
         return found | {"state_bytes": found["state_bytes"] + len(made)}

@@ -28,15 +28,13 @@ COPIED_BYTES = 64 << 20
 
 
 class PageStore(Protocol):
-    """Pages by number, as bytes."""
+    """Pages by number, as bytes. A page that is not there has none."""
 
-    def get(self, page: int) -> bytes | None: ...
+    def read(self, pages: Sequence[int]) -> Iterator[bytes]: ...
 
-    def put(self, page: int, held: bytes) -> None: ...
+    def write(self, pages: Iterable[tuple[int, bytes]]) -> None: ...
 
-    def drop(self, page: int) -> None: ...
-
-    def all(self) -> Iterable[tuple[int, bytes]]: ...
+    def all(self) -> Iterator[tuple[int, bytes]]: ...
 
 
 class Pages:
@@ -64,8 +62,7 @@ class Pages:
         if self.loaded.all():
             return
         pages = self.pages_of(key_values(columns))
-        for page in np.unique(pages[~self.loaded[pages]]).tolist():
-            self._load(page, self.store.get(page))
+        self._read(np.unique(pages[~self.loaded[pages]]))
 
     def load_all(self) -> None:
         """Know all keys."""
@@ -75,10 +72,15 @@ class Pages:
                     self._load(page, held)
             self.loaded[:] = True
 
-    def _load(self, page: int, held: bytes | None) -> None:
+    def _read(self, pages: np.ndarray) -> None:
+        """Load some pages."""
+        for page, held in zip(pages.tolist(), self.store.read(pages.tolist()), strict=True):
+            self._load(page, held)
+
+    def _load(self, page: int, held: bytes) -> None:
         self.loaded[page] = True
         self.touched += 1
-        if held is not None:
+        if held:
             self.held[page] = held
             arrays = unpacked(held)
             records = upgraded(arrays.pop("records"), self.group.dtype, self.group.states)
@@ -99,8 +101,7 @@ class Pages:
         """The keys that are to end, as a mask by their numbers, and those whose windows are to be closed."""
         if self.idleness is None or not self.idleness.settle():
             return np.zeros(0, bool), np.zeros(0, bool)
-        for page in np.flatnonzero(self.idleness.pages() & ~self.loaded).tolist():
-            self._load(page, self.store.get(page))
+        self._read(np.flatnonzero(self.idleness.pages() & ~self.loaded))
         return self.idleness.keys()
 
     def pages_of(self, values: Sequence[KeyValues]) -> np.ndarray:
@@ -130,43 +131,38 @@ class Pages:
         at_once = max(1, COPIED_BYTES // (self.group.dtype.itemsize * _keys_in_page(self.group)))
         for first in range(0, len(loaded), at_once):
             some = slice(first, min(first + at_once, len(loaded)))
-            self._write_pages(loaded[some], bounds[some.start : some.stop + 1], values, order)
+            self.store.write(self._changed(loaded[some], bounds[some.start : some.stop + 1], values, order))
 
-    def _write_pages(
+    def _changed(
         self, pages: np.ndarray, bounds: np.ndarray, values: Sequence[KeyValues], order: np.ndarray
-    ) -> None:
-        """Write some pages, whose keys lie between the bounds in `order`."""
+    ) -> Iterator[tuple[int, bytes]]:
+        """Those of some pages, whose keys lie between the bounds in `order`, that are not as they were."""
         slots = order[bounds[0] : bounds[-1]]
         keys, records = taken(values, slots), {"records": self.group.take(slots)}
         if self.idleness is not None:
             records[self.idleness.name] = self.idleness.last[slots]
         for page, (start, stop) in zip(pages.tolist(), pairwise((bounds - bounds[0]).tolist()), strict=True):
             held = {name: array[start:stop] for name, array in records.items()}
-            self._write(page, packed(_arrays(keys, start, stop) | held) if start < stop else b"")
-
-    def _write(self, page: int, made: bytes) -> None:
-        """Write a page, unless it is as it was; one without keys is none."""
-        before = self.held.get(page, b"")
-        if made == before:
-            return
-        self.stored_bytes += len(made) - len(before)
-        self.written += 1
-        if made:
-            self.store.put(page, made)
-        else:
-            self.store.drop(page)
+            made = packed(_arrays(keys, start, stop) | held) if start < stop else b""
+            before = self.held.get(page, b"")
+            if made != before:
+                self.stored_bytes += len(made) - len(before)
+                self.written += 1
+                yield page, made
 
     def _grow(self) -> None:
         """Have as many pages as the keys need: those that are split are loaded, and written with the others."""
         wanted = max(self.size, -(-self.count // _keys_in_page(self.group)))
-        for page in range(self.size, wanted):
-            source = page
-            while source >= self.size:
-                source -= 1 << (source.bit_length() - 1)
-            if not self.loaded[source]:
-                self._load(source, self.store.get(source))
+        split = np.array(sorted({self._split_from(page) for page in range(self.size, wanted)}), np.int64)
+        self._read(split[~self.loaded[split]])
         self.loaded = np.append(self.loaded, np.ones(wanted - self.size, bool))
         self.size = wanted
+
+    def _split_from(self, page: int) -> int:
+        """The page, of those there are, that holds the keys of a new one."""
+        while page >= self.size:
+            page -= 1 << (page.bit_length() - 1)
+        return page
 
 
 def _values(arrays: dict[str, np.ndarray], group: KeyGroup) -> list[KeyValues]:
