@@ -21,6 +21,7 @@ PUBLIC = "penstock"  # stands for `import penstock` and `from penstock import Na
 LIBRARIES = frozenset({"click", "llvmlite", "numba", "numpy", "pyarrow", "rich"})
 SPARK_LIBRARIES = frozenset({"google", "pandas", "py4j", "pyspark"})
 PEERS = frozenset({"duckdb", "polars"})
+SOLVER = frozenset({"scipy"})  # HiGHS, for programmes of the plan
 TO_POLARS = frozenset({"polars"})  # a result may be asked for in its form, where it is installed
 
 
@@ -43,7 +44,7 @@ RULES: dict[str, Rule] = {
     "errors": may(libraries=frozenset()),
     "kernels": may("errors", libraries=frozenset({"llvmlite", "numba", "numpy"})),
     "graph": may("errors", "kernels", libraries=LIBRARIES | TO_POLARS),
-    "plan": may("errors", "kernels", "graph"),
+    "plan": may("errors", "kernels", "graph", libraries=LIBRARIES | SOLVER),
     "engine": may("errors", "kernels", "graph", "plan"),
     "spark": may("errors", "kernels", "graph", "plan", "engine", libraries=LIBRARIES | SPARK_LIBRARIES),
     "flex": may("errors", "kernels", "graph", "plan", "engine"),

@@ -16,6 +16,7 @@ from penstock.errors import (
 )
 from penstock.graph.aggregate import collect, count, first, last, max, mean, min, sum, variance
 from penstock.graph.function import returns
+from penstock.graph.meeting import join, merge
 from penstock.graph.read import from_spark, read_csv, read_json, read_parquet, read_text
 from penstock.graph.record import Fold, Node, Signal, State
 from penstock.graph.running import prepare, run
@@ -53,9 +54,11 @@ __all__ = [
     "from_items",
     "from_numpy",
     "from_spark",
+    "join",
     "last",
     "max",
     "mean",
+    "merge",
     "min",
     "prepare",
     "read_csv",

@@ -14,6 +14,7 @@ _MODULES = {
     "keyed-local": "penstock.bench.keyed_local",
     "occupancy": "penstock.bench.occupancy",
     "context": "penstock.bench.context",
+    "heartbeat": "penstock.bench.heartbeat",
     "regions": "penstock.bench.regions",
     "taxi": "penstock.bench.taxi",
     "keyed": "penstock.bench.keyed",

@@ -12,7 +12,7 @@ from penstock.errors import PenstockError
 
 APP_NAMES = ("region-sum", "taxi", "spike-detection", "fraud-detection")
 BENCH_NAMES = (
-    *("regions-local", "taxi-local", "keyed-local", "occupancy", "context"),
+    *("regions-local", "taxi-local", "keyed-local", "occupancy", "context", "heartbeat"),
     *("regions", "taxi", "keyed", "start", "stream"),
 )
 

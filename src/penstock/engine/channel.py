@@ -27,6 +27,7 @@ from penstock.engine.tags import LINK, TAG, Tags
 from penstock.errors import InternalError
 from penstock.kernels.credit import CREDIT
 from penstock.plan.capacity import Bounds
+from penstock.plan.clock import BEFORE, STEPS
 from penstock.plan.sink import INDEX
 
 Fields = dict[str, pa.DataType]
@@ -51,16 +52,24 @@ class Channel:
         bounds: Bounds,
         protocol: SimpleNamespace,
         context: str = "lane",
+        clocks: Sequence[str] = (),
         *,
         check: bool = False,
     ) -> None:
-        """`context` is how regions travel; where it is `auto`, the channel may be told otherwise at any time."""
-        self._given = (items, parents, signals, bounds, protocol, context)
+        """`context` is how regions travel; where it is `auto`, the channel may be told otherwise at any time.
+
+        Where there are `clocks`, the sender tells how far it has come by each.
+        """
+        self._given = (items, parents, signals, bounds, protocol, context, clocks)
+        self.clocks = list(clocks)
+        self.told, self.passed = dict.fromkeys(clocks, 0), dict.fromkeys(clocks, 0)
+        """By each clock: how far the sender has said that it came, and what the receiver has consumed."""
+        self.beats = 0
         self.bounds, self.protocol, self.is_checked = bounds, protocol, check
         self.trusts = bounds.threshold is None
         tagged = bool(parents) and context in ("dense", "auto")
         self.data = Rows({**items, TAG: pa.int64()} if tagged else items, bounds.items)
-        self.control = Control(bounds.signals)
+        self.control = Control(bounds.signals, len(self.clocks))
         # The parent of an open region stays when its mark is gone, hence one more than there can be marks.
         self.parents = [
             Rows({**fields, LINK: pa.int64()} if tagged else fields, bounds.signals + 1) for fields in parents
@@ -166,12 +175,21 @@ class Channel:
             if control.stop == len(control.kinds):
                 control.make_room()
             control.kinds[control.stop], control.credits[control.stop] = CREDIT, 0
+            for keys in control.keys:
+                keys[control.stop] = 0
             control.stop += 1
             self.messages += 1
         control.credits[control.stop - 1] += self.since
         control.sent_at[control.stop - 1] = self.sent
         self.granted += self.since
         self.since = 0
+
+    def tell(self, clock: str, place: int) -> None:
+        """Say that nothing more will be sent that stands before a place, and give credit for all that was sent."""
+        self.told[clock] = place
+        self.beats += 1
+        if not self.trusts and self.since:
+            self._send_credit()
 
     def end(self) -> None:
         """Nothing more will be sent."""
@@ -255,6 +273,8 @@ class Channel:
     def consume(self, items: int, marks: int) -> int:
         """Forget items and marks at the front: they have been dealt with. How many marks were more than mere credit."""
         control, passed, queued, mere = self.control, self._passed, marks, 0
+        if self.clocks:
+            self._note_passed(items, marks)
         if self._is_rebuilt:
             assert self.tags is not None
             queued = int(self.tags.sent[marks - 1]) if marks else 0
@@ -287,6 +307,19 @@ class Channel:
         self.consumed += items
         return marks - mere
 
+    def _note_passed(self, items: int, marks: int) -> None:
+        for clock, keys in zip(self.clocks, self.control.keys, strict=True):
+            found = [self.passed[clock]]
+            if items and clock in self.data.stores:
+                found.append(STEPS * (int(self.data.array_of(clock)[self.data.start + items - 1]) + 1) + BEFORE)
+            found += keys[self.control.start : self.control.start + marks].tolist()
+            self.passed[clock] = max(found)
+
+    def reached(self, clock: str) -> int:
+        """How far the receiver has come: it has consumed all that stands before this place, and no more will come."""
+        is_empty = self.data.start == self.data.stop and self.control.start == self.control.stop
+        return max(self.passed[clock], self.told[clock]) if is_empty else self.passed[clock]
+
     def _pass(self, passed: list[int]) -> None:
         """Note regions that were opened and closed, and signals that were handled."""
         opened = len(passed) - self.depth
@@ -316,6 +349,9 @@ class Channel:
 
     def fields(self) -> Sequence[str]:
         return list(self.data.stores)
+
+    def mark_places(self) -> list[np.ndarray]:
+        return [*self.control.keys, self.control.emitted] if self.clocks else []
 
     def indices(self) -> np.ndarray:
         if INDEX in self.data.stores:

@@ -38,6 +38,9 @@ class Window(Protocol):
     def signals(self) -> Sequence[np.ndarray]:
         """The signals of each type."""
 
+    def mark_places(self) -> list[np.ndarray]:
+        """The places of marks by each clock, and which node has emitted each; nothing where there is no clock."""
+
     @property
     def version(self) -> int:
         """Changes whenever `arrays` may give other arrays than before."""
@@ -92,10 +95,19 @@ class Table:
     """A window on columns that are at hand: a batch of the source, or the one row of an error."""
 
     def __init__(
-        self, columns: Columns, parents: Sequence[Columns], signals: Sequence[np.ndarray], index: np.ndarray
+        self,
+        columns: Columns,
+        parents: Sequence[Columns],
+        signals: Sequence[np.ndarray],
+        index: np.ndarray,
+        places: Sequence[np.ndarray] = (),
     ) -> None:
         self.columns, self.parents, self.signals, self.index = columns, parents, signals, index
+        self.places = list(places)
         self.version = 0
+
+    def mark_places(self) -> list[np.ndarray]:
+        return self.places
 
     def arrays(self, level: int | None, field: str, is_wide: bool) -> list[np.ndarray]:
         return arrays_of(self.column(level, field), is_wide)

@@ -16,6 +16,7 @@ from penstock.graph.arrow import beyond_int64, null_rows
 from penstock.graph.record import Signal
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
 from penstock.graph.tree import At, never_reached
+from penstock.plan.clock import BEFORE, STEPS
 from penstock.plan.sink import is_contiguous
 
 
@@ -120,7 +121,13 @@ def portion_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]
     kinds, at, references, records = place_signals(
         list(zip(places, (given.signal for given in reached), strict=True)), signals
     )
-    return Portion(Table(columns, [], records, index), rows.num_rows, kinds, at, references, batch.is_last)
+    table = Table(columns, [], records, index, _mark_places([given.index for given in reached]))
+    return Portion(table, rows.num_rows, kinds, at, references, batch.is_last)
+
+
+def _mark_places(indices: Sequence[int]) -> list[np.ndarray]:
+    """Where signals that come with the source stand, by its clock; no node has emitted them."""
+    return [STEPS * np.array(indices, np.int64) + BEFORE, np.zeros(len(indices), np.int64)]
 
 
 class Feeder:
@@ -230,6 +237,14 @@ class Reader:
 
     def check(self) -> None:
         """Nothing to check: there is no credit here."""
+
+    def reached(self, clock: str) -> int:
+        """How far the source has come by its own clock: all that stands before this place was consumed."""
+        if self.portion is None:
+            return 0
+        index = self.portion.table.index
+        at = int(index[0]) + self.row if len(index) == 1 and self.portion.count != 0 else int(index[self.row])
+        return STEPS * at + BEFORE
 
 
 _NO_PARENTS = np.empty(0, np.int64)

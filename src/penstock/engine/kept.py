@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from penstock.engine.channel import Channel
 from penstock.engine.intake import arriving
+from penstock.engine.joint import JointNode
 from penstock.engine.keys import KeyValues, taken
 from penstock.engine.loop import Memory, RunningLoop
 from penstock.engine.run import Run
@@ -34,7 +35,8 @@ def frame_of(run: Run) -> Frame:
     """All that a paused run remembers but for its keys."""
     found: Frame = {}
     for at, running in enumerate(run.nodes):
-        found |= {f"loop{at}.{name}": array for name, array in _of_loop(running.loop)}
+        held = _of_joint(running) if isinstance(running, JointNode) else _of_loop(running.loop)
+        found |= {f"loop{at}.{name}": array for name, array in held}
     for at, channel in enumerate(run.channels.values()):
         found |= {f"channel{at}.{name}": array for name, array in _of_channel(channel)}
     for node, states in run.memory.states.items():
@@ -54,7 +56,11 @@ def resume(run: Run, frame: Frame) -> None:
     """Let a run whose parts are made, and that has not begun, go on from what another remembered."""
     left = dict(frame)
     for at, running in enumerate(run.nodes):
-        _into_loop(running.loop, _taken(left, f"loop{at}."))
+        taken_here = _taken(left, f"loop{at}.")
+        if isinstance(running, JointNode):
+            running.numbered, running.input.place = taken_here["counts"].tolist()
+        else:
+            _into_loop(running.loop, taken_here)
     for at, channel in enumerate(run.channels.values()):
         _into_channel(channel, _taken(left, f"channel{at}."))
     for code in run.planned.codes.values():
@@ -83,7 +89,11 @@ def _taken(left: Frame, prefix: str) -> Frame:
     return {name.removeprefix(prefix): array for name, array in found.items()}
 
 
-# Loops
+# Loops, and where streams meet
+
+
+def _of_joint(joint: JointNode) -> Iterator[tuple[str, np.ndarray]]:
+    yield "counts", np.array([joint.numbered, joint.input.place])
 
 
 def _of_loop(loop: RunningLoop) -> Iterator[tuple[str, np.ndarray]]:

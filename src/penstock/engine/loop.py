@@ -276,6 +276,7 @@ class RunningLoop:
         """The arguments that stay the same from call to call."""
         code = self.code
         arguments: list[Any] = [self.where, self.integers, self.floats, self.room, self.needed, self.used]
+        arguments += window.mark_places() if code.clocks else []
         for given in code.inputs:
             if given.is_plain:
                 arguments.append(window.column(given.level, given.field))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +18,35 @@ from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Counter, Firing, bin_name
 from penstock.graph import nodes as n
 from penstock.graph.columns import call_on_columns, check_row_by_row
+from penstock.plan.clock import BEFORE, STEPS
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import INDEX
+
+
+@dataclass
+class Beat:
+    """What a node is to tell a channel: how far it has come by a clock, when it is further than `interval` ahead.
+
+    It has come as far as its input; or, where the loop itself numbers the items, as far as it has counted.
+    """
+
+    channel: Channel
+    clock: str
+    interval: int
+    counter: int | None
+
+    def place(self, node: Any) -> int:
+        if self.counter is not None:
+            return STEPS * (int(node.loop.integers[self.counter]) + 1) + BEFORE
+        return int(node.input.reached(self.clock))
+
+    def is_due(self, node: Any) -> bool:
+        return self.place(node) // STEPS - self.channel.told[self.clock] // STEPS > self.interval
+
+    def tell(self, node: Any) -> None:
+        """Tell the channel, if that is due."""
+        if self.is_due(node):
+            self.channel.tell(self.clock, self.place(node))
 
 
 class RunningNode:
@@ -42,14 +71,22 @@ class RunningNode:
         self.makes_columns = isinstance(segment.entry, n.MapColumns) and segment.entry is not segment.edge
         self.is_finished = False
         self.counter = Counter()
+        self.beats: list[Beat] = []
 
     # When it may fire
+
+    @property
+    def has_to_tell(self) -> bool:
+        """Whether it is to tell a channel how far it has come, though it has nothing to send."""
+        return not self.is_finished and any(beat.is_due(self) for beat in self.beats)
 
     @property
     def has_work(self) -> bool:
         """Whether there is an item that it may take, a mark, or the end."""
         source = self.input
-        return not self.is_finished and (source.ready() > 0 or source.has_marks or source.is_ended)
+        if self.is_finished:
+            return False
+        return source.ready() > 0 or source.has_marks or source.is_ended
 
     @property
     def has_room(self) -> bool:
@@ -58,7 +95,7 @@ class RunningNode:
 
     @property
     def is_fireable(self) -> bool:
-        return self.has_work and self.has_room
+        return (self.has_work and self.has_room) or self.has_to_tell
 
     @property
     def is_ready(self) -> bool:
@@ -86,6 +123,9 @@ class RunningNode:
     def fire(self) -> Output:
         """Consume what can be consumed of one ensemble: items in the data phase, marks where they stand."""
         started, output = self.clock(), Output()
+        if not (self.has_work and self.has_room):
+            self._tell()
+            return output
         ensemble = self.input.take(self.width)
         given = self._with_columns(ensemble) if self.makes_columns else ensemble
         try:
@@ -98,11 +138,20 @@ class RunningNode:
             self.is_finished = True
             for sink in self.sinks:
                 sink.channel.end()
+        self._tell()
         seconds = self.clock() - started
         self.counter.add(items, items == self.width, marks, output.rows, seconds)
         if self.trace is not None:
             self.trace.append(Firing(self.name, started, seconds, items, marks, output.rows))
         return output
+
+    def _tell(self) -> None:
+        for beat in self.beats:
+            beat.tell(self)
+
+    def tell_all(self) -> None:
+        """From now on, tell at once how far it has come."""
+        self.beats = [replace(beat, interval=0) for beat in self.beats]
 
     def outputs_per_input(self) -> dict[str, int]:
         """The items that entered by how many left for each, where this node is one node of the graph."""
@@ -154,7 +203,7 @@ def _at_hand(loop: RunningLoop, ensemble: Ensemble, made: dict[str, pa.Array]) -
     else:
         index = np.empty(0, np.int64)
         parents[loop.index_level][INDEX] = window.column(loop.index_level, INDEX)
-    table = Table(columns, parents, window.signals, index)
+    table = Table(columns, parents, window.signals, index, window.mark_places())
     return Ensemble(
         table,
         0,

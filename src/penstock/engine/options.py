@@ -38,6 +38,9 @@ class Options:
     - `context`: how the regions travel on the channels, `sparse`, `dense`, `lane` or `auto`; or a dict from streams to
       these, for the channels that leave each of them.
     - `credit`: `queued` or `balance`; with the latter, `threshold` is how many items may be sent without credit.
+    - `heartbeat`: where streams part and meet again, how many indices a node may go on by before it tells the next
+      nodes how far it has come. Unless said, the plan chooses for each channel as many as are safe; 0 tells after each
+      firing, and "never" leaves it out, so that a run may stop.
     - `policy`: which of the nodes that may fire does: the nearest to the results (`downstream`) or to the source
       (`upstream`), or one at `random`, from `seed`.
     - `trace`: note every firing, and every signal that is handed to a node.
@@ -54,6 +57,7 @@ class Options:
     context: str | Mapping[Any, str] = "auto"
     credit: str = "queued"
     threshold: int | None = None
+    heartbeat: int | str | None = None
     policy: str = "downstream"
     seed: int = 0
     trace: bool = False
@@ -75,6 +79,8 @@ class Options:
         for name in ("batch_items", "width", "capacity", "capacity_signals"):
             self._whole(name, 1)
         self._whole("threshold", 0)
+        if self.heartbeat != "never":
+            self._whole("heartbeat", 0)
         if self.threshold is not None and self.credit != "balance":
             raise GraphError(f"run: threshold= belongs to credit='balance'; got credit={self.credit!r}")
         contexts = self.context.values() if isinstance(self.context, Mapping) else [self.context]

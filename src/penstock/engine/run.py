@@ -10,8 +10,9 @@ import pyarrow as pa
 from penstock.engine.auto import FIRST, Chooser
 from penstock.engine.channel import Channel
 from penstock.engine.intake import Batch, Feeder, Reader, batches
+from penstock.engine.joint import JointNode, Sides
 from penstock.engine.loop import Memory, RunningLoop
-from penstock.engine.node import RunningNode
+from penstock.engine.node import Beat, RunningNode
 from penstock.engine.options import Options
 from penstock.engine.scheduler import Scheduler, policy
 from penstock.engine.show import lines as lines_of
@@ -19,13 +20,15 @@ from penstock.engine.sinks import ChannelSink, fields_of
 from penstock.engine.statistics import EdgeStatistics, Firing, Statistics
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
+from penstock.graph.needs import at_field
 from penstock.graph.placing import resolved
 from penstock.graph.reference import Result
 from penstock.graph.tree import At, Delivery, Tree, check_signals
 from penstock.kernels.protocol import protocol
+from penstock.plan.beat import intervals_of
 from penstock.plan.capacity import Bounds, ChannelPlan, Wanted, bounds, least
 from penstock.plan.context import INTERPRETED, Costs
-from penstock.plan.fuse import Segment
+from penstock.plan.fuse import Segment, fed_segments
 from penstock.plan.plan import plan
 from penstock.plan.sink import Sink
 
@@ -49,9 +52,10 @@ class Run:
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
         self.contexts = self._contexts()
         self.bounds = self._bounds()
+        self.intervals = intervals_of(self.planned, self.bounds, self.options.heartbeat)
         self.deliveries: list[Delivery] = []
         self.firings: list[Firing] = []
-        self.nodes: list[RunningNode] = []
+        self.nodes: list[RunningNode | JointNode] = []
         self.channels: dict[Segment, Channel] = {}
         self.choosers: dict[Segment, Chooser] = {}
         self.memory = Memory()
@@ -75,7 +79,8 @@ class Run:
 
     def _contexts(self) -> dict[n.GraphNode, str]:
         """The context that was asked for on the channels behind each node, where it was asked for one by one."""
-        given, edges = self.options.context, {segment.edge for segment in self.planned.segments}
+        fed = fed_segments(self.planned.segments)
+        given, edges = self.options.context, {segment.edge for segment in (*self.planned.segments, *fed)}
         if isinstance(given, str):
             return dict.fromkeys(edges, given)
         found = dict.fromkeys(edges, "auto")
@@ -161,6 +166,9 @@ class Run:
         feeder = Feeder(given, self.planned.signals, is_open=self.is_open)
         for segment in self.planned.segments:
             sinks = [self._channel(sink) for sink in self.planned.codes[segment].sinks if sink.is_cut]
+            if segment.sides:
+                self.nodes.append(self._joint(segment, sinks))
+                continue
             loop = RunningLoop(
                 self.planned.codes[segment],
                 self.memory,
@@ -171,8 +179,25 @@ class Run:
             )
             source = self._input(feeder, segment)
             width = o.width or (o.channel_width if segment.feeder is not None else o.source_items)
-            self.nodes.append(RunningNode(segment, loop, source, width, o.clock, self.firings if o.trace else None))
+            node = RunningNode(segment, loop, source, width, o.clock, self.firings if o.trace else None)
+            node.beats = [Beat(sink.channel, *each) for sink in sinks for each in self._beats(segment, sink)]
+            self.nodes.append(node)
         return Scheduler(self.nodes, feeder, policy(o.policy, o.seed, self.nodes), check=o.check)
+
+    def _joint(self, segment: Segment, sinks: list[ChannelSink]) -> JointNode:
+        assert segment.meet is not None
+        clock = at_field(self.tree, n.stem(segment.meet.sides[0]))
+        sides, o = Sides([self.channels[side] for side in segment.sides], clock), self.options
+        node = JointNode(self.tree, segment, sides, sinks, o.channel_width, o.clock, self.firings if o.trace else None)
+        node.beats = [Beat(sink.channel, *each) for sink in sinks for each in self._beats(segment, sink)]
+        return node
+
+    def _beats(self, segment: Segment, sink: ChannelSink) -> Iterator[tuple[str, int, int | None]]:
+        """The clocks by which a node is to tell how far it has come, how often, and where the loop counts for it."""
+        assert sink.sink.feeds is not None
+        for clock, interval in self.intervals.get(sink.sink.feeds, {}).items():
+            counter = self.planned.clocks.counter(segment, sink.sink.node, clock)
+            yield clock, interval, None if counter is None else self.planned.codes[segment].integers.index(counter)
 
     def _batches(self) -> Iterator[Batch]:
         """What the source gives, with the signals from outside at their places."""
@@ -183,10 +208,10 @@ class Run:
         assert sink.feeds is not None
         parents = [fields_of(outlet) for outlet in sink.parents]
         signals = [signal.layout.dtype for signal in self.planned.signals]
-        functions, context = protocol(self.options.compile), self.contexts[sink.node]
+        functions, context = protocol(self.options.compile), self._context_behind(sink)
         bounds = self.bounds[sink.feeds]
         try:
-            given = (fields_of(sink.items), parents, signals, bounds, functions, context)
+            given = (fields_of(sink.items), parents, signals, bounds, functions, context, sink.clocks)
             channel = Channel(*given, check=self.options.check)
         except (MemoryError, ValueError):
             raise GraphError(
@@ -198,6 +223,11 @@ class Run:
         if context == "auto" and channel.depth:
             self.choosers[sink.feeds] = Chooser(channel, self.options.channel_width, self._costs)
         return ChannelSink(sink, channel, self.choosers.get(sink.feeds))
+
+    def _context_behind(self, sink: Sink) -> str:
+        """How regions travel: where marks have places of their own, as marks."""
+        wanted = self.contexts[sink.node]
+        return "lane" if sink.clocks and wanted != "sparse" else wanted
 
     def _costs(self) -> Costs:
         if not self.options.compile:
@@ -238,6 +268,8 @@ class Run:
     def _context_of(self, fed: Segment, sink: Sink) -> tuple[str, str]:
         """How regions travel on a channel, and why."""
         wanted = self.contexts[sink.node]
+        if sink.clocks and sink.parents and wanted != "sparse":
+            return "lane", "streams meet by their marks"
         if not sink.parents:
             return wanted if wanted == "sparse" else "lane", "no region is open here"
         if wanted != "auto":

@@ -7,15 +7,17 @@ from functools import partial
 from random import Random
 
 from penstock.engine.intake import Feeder
+from penstock.engine.joint import JointNode
 from penstock.engine.loop import Output
 from penstock.engine.node import RunningNode
 from penstock.errors import InternalError
 
-Policy = Callable[[], RunningNode | None]
+Node = RunningNode | JointNode
+Policy = Callable[[], Node | None]
 """Chooses a node that is ready, or one that may fire where none is; None where none may."""
 
 
-def in_order(nodes: Sequence[RunningNode]) -> RunningNode | None:
+def in_order(nodes: Sequence[Node]) -> Node | None:
     """The first that is ready; where none is, the first that may fire."""
     for node in nodes:
         if node.is_ready:
@@ -26,13 +28,13 @@ def in_order(nodes: Sequence[RunningNode]) -> RunningNode | None:
     return None
 
 
-def policy(name: str, seed: int, nodes: Sequence[RunningNode]) -> Policy:
+def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
     """The policy of a name for nodes from the source on: `downstream`, `upstream`, or `random` from a seed."""
     if name != "random":
         return partial(in_order, nodes if name == "upstream" else nodes[::-1])
     random = Random(seed)
 
-    def choose() -> RunningNode | None:
+    def choose() -> Node | None:
         """Any that may fire, and now and then one that is not ready."""
         fireable = [node for node in nodes if node.is_fireable]
         ready = [node for node in fireable if node.is_ready]
@@ -49,25 +51,32 @@ class Scheduler:
     the run ends (Lemma 2); while a node is unfinished, some node may fire.
     """
 
-    def __init__(self, nodes: Sequence[RunningNode], feeder: Feeder, choose: Policy, *, check: bool) -> None:
+    def __init__(self, nodes: Sequence[Node], feeder: Feeder, choose: Policy, *, check: bool) -> None:
         self.nodes, self.feeder, self.choose, self.is_checked = nodes, feeder, choose, check
+        self.is_flushed = False
+        """Whether the stream pauses, and nodes tell at once how far they have come: nothing waits in a channel then."""
 
-    def run(self) -> Iterator[tuple[RunningNode, Output]]:
+    def run(self) -> Iterator[tuple[Node, Output]]:
         """Fire until nothing can: each time the node, and what came of it."""
         while (node := self.next()) is not None:
             yield node, self.fire(node)
 
-    def next(self) -> RunningNode | None:
+    def next(self) -> Node | None:
         """The node to fire next; None when all have finished, or the stream pauses and nothing is left to do."""
         self.feeder.advance()
         node = self.choose()
+        if node is None and self.feeder.is_paused and not self.is_flushed:
+            self.is_flushed = True
+            for each in self.nodes:
+                each.tell_all()
+            node = self.choose()
         if node is None and not self.feeder.is_paused:
             stuck = [node.name for node in self.nodes if not node.is_finished]
             if stuck:
                 raise InternalError(f"no node can fire, and {', '.join(stuck)} has not finished")
         return node
 
-    def fire(self, node: RunningNode) -> Output:
+    def fire(self, node: Node) -> Output:
         if not self.is_checked:
             return node.fire()
         before = self.progress(node)
@@ -78,9 +87,9 @@ class Scheduler:
             raise InternalError(f"{node.name}: a firing did nothing")
         return output
 
-    def progress(self, node: RunningNode) -> tuple[int, ...]:
+    def progress(self, node: Node) -> tuple[int, ...]:
         """What must change with a firing."""
-        counter, first = node.counter, node.loop.is_first
-        sent = sum(sink.channel.sent + sink.channel.sent_marks for sink in node.sinks)
+        counter, first = node.counter, isinstance(node, RunningNode) and node.loop.is_first
+        sent = sum(sink.channel.sent + sink.channel.sent_marks + sink.channel.beats for sink in node.sinks)
         marks = node.input.consumed_marks
         return counter.items, counter.signals, marks, counter.outputs, sent, int(first), int(node.is_finished)

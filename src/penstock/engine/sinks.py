@@ -178,8 +178,12 @@ class ChannelSink:
                     yield rows.array_of(column.field)
                 else:
                     yield self.held.of(column.array, rows.size + 1, np.int64)
-        yield self.channel.control.kinds
-        yield self.channel.control.credits
+        control = self.channel.control
+        yield control.kinds
+        yield control.credits
+        yield from control.keys
+        if control.keys:
+            yield control.emitted
         for records in self.channel.records:
             yield records.array
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from penstock.graph import nodes as n
@@ -18,10 +18,15 @@ def key_field(tree: Tree, node: n.KeyBy) -> str:
     return f"#k{tree.number[node]}"
 
 
-def needs(tree: Tree) -> dict[n.GraphNode, Names]:
+def at_field(tree: Tree, stem: n.GraphNode) -> str:
+    """The hidden field that holds an item's index among those of its stem."""
+    return f"#at{tree.number[stem]}"
+
+
+def needs(tree: Tree, meets: Collection[n.Meet] = ()) -> dict[n.GraphNode, Names]:
     """For each node the fields, of the item or of its parents, that it and all nodes behind it need to be given.
 
-    Names are unique in a scope, so a name alone says which field is meant.
+    Names are unique in a scope, so a name alone says which field is meant. At `meets` items come with their index.
     """
     found: dict[n.GraphNode, Names] = {}
     for node in reversed(tree.nodes):
@@ -29,15 +34,32 @@ def needs(tree: Tree) -> dict[n.GraphNode, Names]:
         found[node] = _GIVEN[type(node)](node, after) | _functions(node)
         if isinstance(node, n.KeyBy):
             found[node] -= {key_field(tree, node)}
+        found[node] -= {at_field(tree, each) for each in numbered_at(node)}
+        if node in meets:
+            found[node] |= {at_field(tree, n.stem(node.inputs[0]))}
         if isinstance(node, n.Stateful) and node.state is not None and node.given.key is not None:
             found[node] |= {key_field(tree, node.given.key)}
     return found
 
 
+def numbered_at(node: n.GraphNode) -> list[n.GraphNode]:
+    """The stems whose items get their index here: the node itself, or regions that were found before and end here."""
+    ends = isinstance(node, n.Aggregate) and n.stem(node) is node.region.opener
+    return [node, *([n.stem(node)] if ends else [])]
+
+
 def needed_after(tree: Tree, node: n.GraphNode, found: dict[n.GraphNode, Names]) -> Names:
     """What the nodes behind this one need, and the result where this one is a leaf."""
     after = frozenset(node.shape.fields) if node in tree.leaves else frozenset()
-    return after.union(*(found[child] for child in tree.children[node]))
+    return after.union(*(needed_of(node, child, found) for child in tree.children[node]))
+
+
+def needed_of(node: n.GraphNode, child: n.GraphNode, found: dict[n.GraphNode, Names]) -> Names:
+    """What a node behind needs of this one: where streams meet, others may have it."""
+    names = found[child]
+    if not isinstance(child, n.Meet):
+        return names
+    return frozenset(name for name in names if name.startswith("#") or name in node.shape.scope)
 
 
 def _functions(node: n.GraphNode) -> Names:
@@ -95,6 +117,8 @@ _GIVEN: dict[type[n.GraphNode], Callable[[Any, Names], Names]] = {
     n.Emit: _same,
     n.MapColumns: lambda node, after: (after - set(node.to)) | set(node.names),
     n.Select: _select,
+    n.Join: lambda node, after: after - set(node.present),
+    n.Merge: _same,
     n.Received: _same,
     n.Send: lambda node, after: after - {n.PLACE},
 }

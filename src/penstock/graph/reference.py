@@ -1,8 +1,9 @@
 """What a graph means: an interpreter that takes one item at a time.
 
 This is the oracle of every test, so it is written to be believed by reading it. There are no batches, no queues and no
-NumPy here. Four things travel down the tree, each handed from a node to the nodes behind it: an item, the opening of a
-region, its closing, and a signal. An item is a dict of its own fields beside the tuple of its parents' dicts, outermost
+NumPy here. Four things travel down the graph, each handed from a node to the nodes behind it: an item, the opening of a
+region, its closing, and a signal. Where streams meet they wait until the node at which these parted has handed on all
+that it was given. An item is a dict of its own fields beside the tuple of its parents' dicts, outermost
 first. An aggregate remembers every value of its region and computes at the end.
 """
 
@@ -73,6 +74,10 @@ class Interpreter:
         self.deliveries: list[Delivery] = []
         self.memory: dict[n.GraphNode, Any] = {}
         self.received: dict[n.GraphNode, int] = dict.fromkeys(tree.nodes, 0)
+        self.waiting = {meet: Waiting(meet) for meet in tree.fork}
+        self.meets = {node: tree.meets_at(node) for node in tree.nodes}
+        self.birth: n.Emit | None = None
+        """Where the signal that travels was emitted; None where it came with the source."""
         self.needed = needs(tree)
         self.index = 0
 
@@ -115,7 +120,11 @@ class Interpreter:
         for child in self.tree.children[node]:
             if enters and not isinstance(child, (n.DropNulls, n.FillNull)):
                 self._refuse_nulls(own, self.needed[child])
-            self.item(child, own, parents)
+            if isinstance(child, n.Meet):
+                self.waiting[child].items.setdefault(node, (own, parents))
+            else:
+                self.item(child, own, parents)
+        self._settle(node)
 
     def open(self, node: n.GraphNode, region: n.Region | None, parents: Parents) -> None:
         """A region begins. Nodes behind this one hear of it before this one pushes anything into it."""
@@ -124,8 +133,7 @@ class Interpreter:
             return
         if isinstance(node, n.Close) and node.given.regions[-1] is region:
             return
-        for child in self.tree.children[node]:
-            self.open(child, region, parents)
+        self._hand_on(node, self.open, region, parents)
         if isinstance(node, n.Through) and _innermost(node) is region:
             self.memory[node] = node.hooks()
             self._hook(node, node.begin, {}, parents)
@@ -147,14 +155,64 @@ class Interpreter:
             for windows in self.memory.pop(node, {}).values():
                 for number in sorted(windows.open):
                     self.send(node, windows.close(number), parents)
-        for child in self.tree.children[node]:
-            self.close(child, region, parents)
+        self._hand_on(node, self.close, region, parents)
 
     def signal(self, node: n.GraphNode, signal: Signal) -> None:
         if isinstance(node, n.Stateful):
             self._handle(node, signal)
+        self._hand_on(node, self.signal, signal)
+
+    def _hand_on(self, node: n.GraphNode, travel: Callable[..., None], *given: Any) -> None:
+        """Hand an opening, a closing or a signal to whatever follows a node."""
         for child in self.tree.children[node]:
-            self.signal(child, signal)
+            if not isinstance(child, n.Meet):
+                travel(child, *given)
+            elif isinstance(given[0], Signal):
+                self.waiting[child].signals[node].append((given[0], self.birth))
+            elif node is child.sides[0]:  # all sides have the same regions
+                self.waiting[child].marks.append((travel, given))
+        self._settle(node)
+
+    # Where streams meet
+
+    def _settle(self, node: n.GraphNode) -> None:
+        """All streams that part at a node have come to where they meet again, with what it has handed on."""
+        for meet in self.meets[node]:
+            found = self.waiting[meet]
+            if not (found.items or found.marks or n.stem(node) is n.stem(meet.sides[0])):
+                continue  # what meets are regions, and this one goes on
+            self.waiting[meet] = Waiting(meet)
+            for travel, given in found.marks:
+                travel(meet, *given)
+            signals = found.in_order()
+            for signal, birth in signals:
+                if not _is_behind(birth, meet):
+                    self._signal_from(birth, meet, signal)
+            if isinstance(meet, n.Join):
+                self._join(meet, found)
+            else:
+                for side in meet.sides:
+                    if side in found.items:
+                        own, parents = found.items[side]
+                        self.item(meet, _with_key_of(meet, own), parents)
+            for signal, birth in signals:
+                if _is_behind(birth, meet):
+                    self._signal_from(birth, meet, signal)
+
+    def _signal_from(self, birth: n.Emit | None, node: n.GraphNode, signal: Signal) -> None:
+        before, self.birth = self.birth, birth
+        self.signal(node, signal)
+        self.birth = before
+
+    def _join(self, meet: n.Join, found: Waiting) -> None:
+        has = [side in found.items for side in meet.sides]
+        if not (any(has) if meet.is_outer else all(has)):
+            return
+        fields: Own = {name: to_plain(value)[0] for name, value in meet.fill.items()}
+        for side in reversed(meet.sides):
+            fields |= found.items[side][0] if side in found.items else {}
+        parents = next(parents for _, parents in found.items.values())
+        self.item(meet, _with_key_of(meet, fields) | dict(zip(meet.present, has, strict=False)), parents)
 
     # What each kind of node does with an item
 
@@ -215,15 +273,13 @@ class Interpreter:
         lists = [(name, _elements(own[field])) for field, name in node.elements]
         if len({len(elements) for _, elements in lists}) > 1:
             raise unequal_lengths(node, self.index)
-        for child in self.tree.children[node]:
-            self.open(child, region, inside)
+        self._hand_on(node, self.open, region, inside)
         for at in range(len(lists[0][1])):
             element = {name: elements[at] for name, elements in lists}
             if node.index is not None:
                 element[node.index] = at
             self.send(node, element, inside)
-        for child in self.tree.children[node]:
-            self.close(child, region, inside)
+        self._hand_on(node, self.close, region, inside)
 
     def _regions(self, node: n.Regions, own: Own, parents: Parents) -> None:
         parent = self.memory.get(node)
@@ -235,16 +291,14 @@ class Interpreter:
             self._close_found(node, parents)
             parent = {name: own[name] for name in node.by} | {name: own[old] for name, old in node.keep.items()}
             self.memory[node] = parent
-            for child in self.tree.children[node]:
-                self.open(child, node.shape.regions[-1], (*parents, parent))
+            self._hand_on(node, self.open, node.shape.regions[-1], (*parents, parent))
         inner = {name: value for name, value in own.items() if name not in node.by}
         self.send(node, inner, (*parents, parent))
 
     def _close_found(self, node: n.Regions, parents: Parents) -> None:
         parent = self.memory.pop(node, None)
         if parent is not None:
-            for child in self.tree.children[node]:
-                self.close(child, node.shape.regions[-1], (*parents, parent))
+            self._hand_on(node, self.close, node.shape.regions[-1], (*parents, parent))
 
     def _aggregate(self, node: n.Aggregate, own: Own, parents: Parents) -> None:
         self.memory[node].add(own, parents)
@@ -279,8 +333,9 @@ class Interpreter:
             constant = dict(zip(node.signal.layout.initial, node.first.as_tuple(), strict=True))
             computed = {name: self.call(value, scope)[0] for name, value in node.values.items()}
             signal = node.signal(**constant | computed)
-            for child in self.tree.children[node]:
-                self.signal(child, signal)
+            before, self.birth = self.birth, node
+            self._hand_on(node, self.signal, signal)
+            self.birth = before
 
     def _map_columns(self, node: n.MapColumns, own: Own, parents: Parents) -> None:
         scope = merged(own, parents)
@@ -361,6 +416,29 @@ class Interpreter:
             raise function_error(function, error, self.index, scope, place) from error
 
 
+class Waiting:
+    """What waits where streams meet, from one index: marks of regions, an item of each side, signals of each side."""
+
+    def __init__(self, meet: n.Meet) -> None:
+        self.marks: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
+        self.items: dict[n.GraphNode, tuple[Own, Parents]] = {}
+        self.signals: dict[n.GraphNode, list[tuple[Signal, n.Emit | None]]] = {side: [] for side in meet.sides}
+
+    def in_order(self) -> list[tuple[Signal, n.Emit | None]]:
+        """All signals, each once: what several sides have when all of these have come to it, else side by side."""
+        found: list[tuple[Signal, n.Emit | None]] = []
+        left = list(self.signals.values())
+        while any(left):
+            for side in left:
+                holders = [other for other in left if side and any(each[0] is side[0][0] for each in other)]
+                if side and all(other[0][0] is side[0][0] for other in holders):
+                    found.append(side[0])
+                    for other in holders:
+                        del other[0]
+                    break
+        return found
+
+
 class _States:
     """The records of a node: one a key. The record of a key without items is `fresh`, which sees every signal too."""
 
@@ -375,6 +453,16 @@ class _States:
 
     def all(self) -> list[Record]:
         return [self.fresh, *self.by_key.values()]
+
+
+def _with_key_of(meet: n.Meet, own: Own) -> Own:
+    """The fields of an item, without the key where not all sides have the same."""
+    return own if meet.shape.key is not None else {name: value for name, value in own.items() if name != KEY}
+
+
+def _is_behind(birth: n.Emit | None, meet: n.Meet) -> bool:
+    """Whether a signal stands behind the item of the same index, as it does that was emitted after that item."""
+    return birth is not None and n.stem(birth) is n.stem(meet.sides[0])
 
 
 def _innermost(node: n.Step) -> n.Region | None:
@@ -413,6 +501,8 @@ _ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
     n.Emit: Interpreter._emit,
     n.MapColumns: Interpreter._map_columns,
     n.Select: Interpreter._select,
+    n.Join: Interpreter._pass,
+    n.Merge: Interpreter._pass,
     n.Received: Interpreter._pass,
     n.Send: Interpreter._pass,
 }

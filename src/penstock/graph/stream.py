@@ -344,6 +344,27 @@ class Stream(Running):
             raise GraphError(f"{self.node.label}: on: must come right after a map, filter or flat_map with state=")
         return Stream(self.node.on(signal, function, assigned))
 
+    def split(
+        self, *routes: Callable[..., Any], outputs: int | None = None, state: type[State] | None = None
+    ) -> tuple[Stream, ...]:
+        """Several streams, one for each condition: an item goes to those whose condition it meets, any number of them.
+
+        With `outputs=`, one function gives a tuple of so many truths; with `state=` it may take `state`. `ps.join` and
+        `ps.merge` bring the streams together again.
+
+        >>> import penstock as ps
+        >>> items = ps.from_items([{"v": v} for v in (-1, 2, 30)])
+        >>> small, positive = items.split(lambda v: v < 10, lambda v: v > 0)
+        >>> small.collect()["v"].to_pylist(), positive.collect()["v"].to_pylist()
+        ([-1, 2], [2, 30])
+        >>> low, high = items.split(lambda v: (v < 2, v >= 2), outputs=2)
+        >>> high.collect().to_pydict()
+        {'v': [2, 30]}
+        """
+        from penstock.graph.meeting import split
+
+        return split(self, routes, outputs, state)
+
     @property
     def schema(self) -> pa.Schema:
         """The fields of the items here, as an Arrow schema.

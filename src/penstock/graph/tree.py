@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 from penstock.errors import ControlError, GraphError, quoted
-from penstock.graph.nodes import Emit, GraphNode, Send, Source, Stateful
+from penstock.graph.nodes import Emit, GraphNode, Meet, Send, Source, Stateful
 from penstock.graph.record import Signal
 
 
@@ -71,16 +71,18 @@ class Delivery:
 class Tree:
     """The nodes that some results need, in the order of the stream, numbered from the source.
 
-    Invariant: `nodes[0]` is the only source; a node stands behind the node before it.
+    Invariant: `nodes[0]` is the only source; a node stands behind the nodes before it. Streams may part and meet again:
+    then the nodes are no tree, but each that streams meet at has a `fork`, the last node that all of them came through.
     """
 
     leaves: tuple[GraphNode, ...]
     nodes: tuple[GraphNode, ...] = field(init=False)
     number: dict[GraphNode, int] = field(init=False)
     children: dict[GraphNode, tuple[GraphNode, ...]] = field(init=False)
+    fork: dict[Meet, GraphNode] = field(init=False)
 
     def __post_init__(self) -> None:
-        nodes = list(dict.fromkeys(node for leaf in self.leaves for node in _path(leaf)))
+        nodes = list(_in_order(self.leaves))
         sources = [node for node in nodes if isinstance(node, Source)]
         if len(sources) != 1:
             raise GraphError(
@@ -88,28 +90,59 @@ class Tree:
             )
         children: dict[GraphNode, tuple[GraphNode, ...]] = dict.fromkeys(nodes, ())
         for node in nodes[1:]:
-            (before,) = node.inputs
-            children[before] += (node,)
+            for before in dict.fromkeys(node.inputs):
+                children[before] += (node,)
         object.__setattr__(self, "nodes", tuple(nodes))
         object.__setattr__(self, "number", {node: at for at, node in enumerate(nodes)})
         object.__setattr__(self, "children", children)
+        object.__setattr__(self, "fork", _forks(nodes))
 
     @property
     def source(self) -> Source:
         return self.nodes[0]  # type: ignore[return-value]
 
+    def meets_at(self, node: GraphNode) -> list[Meet]:
+        """Where the streams meet again that part at a node, in the order of the stream."""
+        return [meet for meet, fork in self.fork.items() if fork is node]
+
     def below(self, node: GraphNode) -> Iterator[GraphNode]:
         """All nodes behind this one."""
-        for child in self.children[node]:
-            yield child
-            yield from self.below(child)
+        found = {node}
+        for each in self.nodes[self.number[node] + 1 :]:
+            if not found.isdisjoint(each.inputs):
+                found.add(each)
+                yield each
 
 
-def _path(leaf: GraphNode) -> list[GraphNode]:
-    path = [leaf]
-    while path[-1].inputs:
-        path.append(path[-1].inputs[0])
-    return path[::-1]
+def _in_order(leaves: Sequence[GraphNode]) -> Iterator[GraphNode]:
+    """All nodes, each once, behind those before it."""
+    done: set[GraphNode] = set()
+    waiting = [(leaf, iter(leaf.inputs)) for leaf in reversed(leaves)]
+    while waiting:
+        node, inputs = waiting[-1]
+        before = next((each for each in inputs if each not in done), None)
+        if node in done:
+            waiting.pop()
+        elif before is not None:
+            waiting.append((before, iter(before.inputs)))
+        else:
+            done.add(node)
+            yield node
+
+
+def _forks(nodes: Sequence[GraphNode]) -> dict[Meet, GraphNode]:
+    """For every node that streams meet at, the last one that all of them came through."""
+    depth: dict[GraphNode, int] = {}
+    last: dict[GraphNode, GraphNode] = {}
+    for node in nodes:
+        sides = list(dict.fromkeys(node.inputs))
+        while len(sides) > 1:
+            deepest = max(sides, key=depth.__getitem__)
+            sides = list(dict.fromkeys(last[side] if side is deepest else side for side in sides))
+        if sides:
+            last[node] = sides[0]
+        depth[node] = depth[sides[0]] + 1 if sides else 0
+    return {node: last[node] for node in nodes if isinstance(node, Meet)}
 
 
 def handled(nodes: Iterable[GraphNode]) -> set[type[Signal]]:

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import numba
 
-from penstock.kernels import context, credit
+from penstock.kernels import context, credit, meet
 
 
 @cache
 def protocol(compile: bool) -> SimpleNamespace:
-    """The functions of `credit` and `context` by their names."""
-    functions = (*credit.FUNCTIONS, *context.FUNCTIONS)
+    """The functions of `credit`, `context` and `meet` by their names."""
+    functions = (*credit.FUNCTIONS, *context.FUNCTIONS, *meet.FUNCTIONS)
     return SimpleNamespace(**{f.__name__: numba.njit(cache=True, nogil=True)(f) if compile else f for f in functions})

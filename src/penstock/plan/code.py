@@ -138,6 +138,8 @@ class Site:
     ranges: tuple[Span, ...] = ()
     aligned: bool = False
     phase: str = "rows"
+    is_behind: bool = False
+    """Whether what leaves here stands behind the item, as a signal does that it emits."""
 
     @property
     def own(self) -> Level:

@@ -15,6 +15,7 @@ from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
+from penstock.plan.clock import Clocks
 from penstock.plan.code import Level, Local, Site
 from penstock.plan.fuse import Segment
 from penstock.plan.keyed import KeyedFold
@@ -44,8 +45,8 @@ def _ends_before(node: n.GraphNode) -> int:
 class EndingWriter(RoomWriter):
     """The part of a loop's writer that ends the stream."""
 
-    def __init__(self, tree: Tree, segment: Segment, needed: dict[n.GraphNode, Names]) -> None:
-        super().__init__(tree, segment, needed)
+    def __init__(self, tree: Tree, segment: Segment, needed: dict[n.GraphNode, Names], clocks: Clocks) -> None:
+        super().__init__(tree, segment, needed, clocks)
         self.keyed_folds: dict[n.KeyedAggregate, KeyedFold] = {}
         self.steps: list[tuple[str, list[str]]] = []
         """The steps so far: the phase of each, and its lines."""

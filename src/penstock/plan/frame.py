@@ -7,7 +7,7 @@ can come of it still fits, and returns early where it does not, so that nothing 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -16,10 +16,11 @@ import pyarrow as pa
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
-from penstock.graph.needs import Names, key_field
+from penstock.graph.needs import Names, at_field
 from penstock.graph.tree import Tree
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.accumulate import Accumulator
+from penstock.plan.clock import Clocks
 from penstock.plan.code import Column, Level, Ref, Site, Value
 from penstock.plan.ending import EndingWriter
 from penstock.plan.fuse import Segment, opened_at
@@ -41,9 +42,10 @@ class FrameWriter(EndingWriter):
         needed: dict[n.GraphNode, Names],
         cuts: Sequence[Segment],
         leaves: frozenset[n.GraphNode],
+        clocks: Clocks,
         trace: bool,
     ) -> None:
-        super().__init__(tree, segment, needed)
+        super().__init__(tree, segment, needed, clocks)
         self.trace = trace
         for node in [segment.entry, *segment.nodes]:
             if node in leaves:
@@ -84,9 +86,22 @@ class FrameWriter(EndingWriter):
         for sink in self.sinks.get(node, ()):
             if sink.is_cut:
                 _MARK[travel.__name__](self, sink, *given)
-        for child in self.tree.children[node]:
-            if child in self.members:
-                travel(child, *given)
+        with nullcontext() if given[0] is None else self.parting(node, given[-1]):
+            for child in self.tree.children[node]:
+                if child not in self.members:
+                    continue
+                if isinstance(child, n.Meet):
+                    self.meet_mark(travel, child, node, *given)
+                else:
+                    travel(child, *given)
+
+    def parting(self, node: n.GraphNode, site: Site) -> AbstractContextManager[None]:
+        """What a node hands on to several streams; then what follows where they meet again."""
+        raise NotImplementedError
+
+    def meet_mark(self, travel: Callable[..., None], meet: n.Meet, side: n.GraphNode, *given: Any) -> None:
+        """An opening, a closing or a signal has come to where streams meet."""
+        raise NotImplementedError
 
     def write(self) -> Code:
         entry, out, regions = self.segment.entry, self.out, self.segment.entry.shape.regions
@@ -246,6 +261,7 @@ class FrameWriter(EndingWriter):
             "need",
             "used",
         ]
+        names += [*(f"mk_key{at}" for at in range(len(code.clocks))), *(["mk_from"] if code.clocks else [])]
         for given in code.inputs:
             names += [given.column.prefix] if given.is_plain else given.column.arrays
         names += ["oh"] if code.counts_outputs else []
@@ -277,7 +293,7 @@ class FrameWriter(EndingWriter):
             for outlet in [sink.items, *sink.parents]:
                 names += [column.array for column in outlet.columns if column.array is not None]
             if sink.marks is not None:
-                names += [f"{sink.marks.name}_kind", f"{sink.marks.name}_at"]
+                names += sink.mark_arrays
             names += [buffer.name for buffer in sink.signals.values()]
         return names
 
@@ -300,6 +316,9 @@ class FrameWriter(EndingWriter):
         has_index = depth == index_level(shape) and any(sink.is_cut or sink.has_places for sink in self.code.sinks)
         if has_index and depth is None:
             level[INDEX] = self.own_index("u")
+        at = at_field(self.tree, self.tree.source)
+        if depth is None and self.segment.feeder is None and at in after:
+            level[at] = self.own_index("u")
         for name in [*self._hidden(depth), *([INDEX] if has_index and depth is not None else [])]:
             column = Column(f"c{'' if depth is None else depth}_{len(self.code.inputs)}", pa.int64())
             self.code.inputs.append(Input(column, depth, name))
@@ -307,14 +326,13 @@ class FrameWriter(EndingWriter):
         return level
 
     def _hidden(self, depth: int | None) -> list[str]:
-        """The numbers of keys that were given before this segment and are needed in it."""
-        shape = self.segment.entry.shape
-        shape = shape if depth is None else shape.regions[depth].parent
-        around = shape.regions[-1].parent.key if shape.regions else None
-        if shape.key is None or shape.key is around:
-            return []
-        name = key_field(self.tree, shape.key)
-        return [name] if name in self.needed_here() else []
+        """The numbers of keys, and the indices, that were given before this segment and are needed in it."""
+        entry = self.segment.entry
+        if depth is None:
+            names = self.hidden_at(entry, entry.shape, self.needed_here())
+            return names if self.segment.feeder is not None else [name for name in names if name.startswith("#k")]
+        region = entry.shape.regions[depth]
+        return self.hidden_at(region.opener.inputs[0], region.parent, self.needed_here()) if not region.is_found else []
 
     def users(self, name: str) -> list[Function]:
         return [f for node in self.segment.nodes for f in node.functions if name in f.fields]
@@ -345,7 +363,8 @@ class FrameWriter(EndingWriter):
         for at in range(len(self.signals)):
             self.code.signals_in[f"sg_{at}"] = at
             with self._mark_of(SIGNAL + at) as phase:
-                self.hand_on(self.signal, entry, at, f"sg_{at}", "mk_ref[m]", replace(site, phase=phase))
+                levels = (*site.levels[:-1], {})  # a signal stands between two items
+                self.hand_on(self.signal, entry, at, f"sg_{at}", "mk_ref[m]", replace(site, levels=levels, phase=phase))
 
     @contextmanager
     def _mark_of(self, kind: int) -> Iterator[str]:

@@ -8,14 +8,16 @@ gives batches at its cuts and results at its leaves. A graph is cut only where a
 - a list that is computed has no length before the loop, so `enumerate` needs its list as it entered the segment;
 - a list may have more elements than a channel holds, so an `enumerate` whose elements leave through a cut is the first
   node of its segment, where the loop can stop between two elements and go on later;
-- a function that does not compile runs interpreted, in a segment of its own.
+- a function that does not compile runs interpreted, in a segment of its own;
+- where streams meet, the loop goes on if all of them come from it; else they meet as channels do, at the entry of a
+  segment (`plan/meet.py` tells which).
 
 Unfused, every node is a segment of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from penstock.graph import nodes as n
@@ -37,15 +39,21 @@ class Segment:
     reason: str
     feeder: Segment | None
     nodes: list[n.GraphNode] = field(default_factory=list)
+    meet: n.Meet | None = None
+    """Where this is no loop: the node at which streams meet, or to which it is a side."""
+    sides: tuple[Segment, ...] = ()
+    """The sides, where streams meet: each is fed by the loop that its stream comes from."""
 
     @property
     def behind(self) -> list[n.GraphNode]:
         """The nodes of the segment right behind its entry."""
-        return [node for node in self.nodes if node.inputs[0] is self.entry]
+        return [node for node in self.nodes if self.entry in node.inputs]
 
     @property
     def takers(self) -> list[n.GraphNode]:
         """The nodes that take what enters: a function over columns, or those right behind the entry."""
+        if self.meet is not None and not self.sides:
+            return [self.meet]
         return [self.entry] if self.entry is not self.edge else self.behind
 
     @property
@@ -57,6 +65,8 @@ class Segment:
     @property
     def name(self) -> str:
         """What stands for the segment in reports: its nodes."""
+        if self.meet is not None:
+            return self.meet.label
         whole = [self.entry] if isinstance(self.entry, n.MapColumns) else []
         labels = [node.label for node in [*whole, *self.nodes]] or [self.entry.label]
         return labels[0] if len(labels) == 1 else f"{labels[0]} … {labels[-1]}"
@@ -83,10 +93,15 @@ def fuse(tree: Tree, *, is_fused: bool = True) -> tuple[Segment, ...]:
     leaving: frozenset[n.GraphNode] = frozenset()
     while True:
         segments = _Cutter(tree, is_fused, leaving).segments()
-        found = {node for fed in segments if fed.feeder is not None for node in opened_at(fed.feeder, fed.edge)}
+        found = {node for fed in fed_segments(segments) for node in opened_at(fed.feeder, fed.edge)}  # type: ignore[arg-type]
         if found <= leaving:
             return segments
         leaving |= found
+
+
+def fed_segments(segments: Sequence[Segment]) -> list[Segment]:
+    """All that a channel leads to: loops, and the sides of streams that meet."""
+    return [fed for each in segments for fed in (*each.sides, each) if fed.feeder is not None]
 
 
 def opened_at(segment: Segment, edge: n.GraphNode) -> Iterator[n.GraphNode]:
@@ -94,15 +109,25 @@ def opened_at(segment: Segment, edge: n.GraphNode) -> Iterator[n.GraphNode]:
 
     That is an item, unless an aggregate closes the region in between, or a signal.
     """
-    closed: set[n.GraphNode] = set()
-    emits = False
-    while edge is not segment.entry:
-        emits = emits or isinstance(edge, n.Emit)
-        if isinstance(edge, n.Aggregate):
-            closed.add(edge.region.opener)
-        if isinstance(edge, n.Enumerate) and (emits or edge not in closed):
-            yield edge
-        (edge,) = edge.inputs
+    for path in _paths(segment, edge):
+        closed: set[n.GraphNode] = set()
+        emits = False
+        for node in path:
+            emits = emits or isinstance(node, n.Emit)
+            if isinstance(node, n.Aggregate):
+                closed.add(node.region.opener)
+            if isinstance(node, n.Enumerate) and (emits or node not in closed):
+                yield node
+
+
+def _paths(segment: Segment, node: n.GraphNode) -> Iterator[tuple[n.GraphNode, ...]]:
+    """All ways from a node of a segment back to its entry."""
+    if node is segment.entry:
+        yield ()
+        return
+    for before in dict.fromkeys(node.inputs):
+        for path in _paths(segment, before):
+            yield (node, *path)
 
 
 class _Cutter:
@@ -118,15 +143,35 @@ class _Cutter:
                 following = [child for child in self.tree.children[node] if not isinstance(child, CLEANING)]
                 if following or node in self.tree.leaves:
                     self._enter(node, node, following, "it reads the source", None)
+        for node in self.tree.nodes:
+            if isinstance(node, n.Meet) and not any(node in segment.nodes for segment in self.found):
+                self._join(node)
         return tuple(self._renumbered())
+
+    def _join(self, meet: n.Meet) -> None:
+        """Streams meet that come from several loops: channels lead to them, and what follows is a loop again."""
+        reason = "streams meet here"
+        sides = tuple(Segment(-1, side, side, reason, self._home(side), [], meet) for side in meet.sides)
+        joint = Segment(len(self.found), meet, meet, reason, None, [], meet, sides)
+        self.found.append(joint)
+        self._enter(meet, meet, list(self.tree.children[meet]), reason, joint)
+
+    def _home(self, node: n.GraphNode) -> Segment:
+        """Where a node is: in a loop, or at its entry; streams that meet have a segment of their own."""
+        inside = (segment for segment in self.found if node in segment.nodes or segment.meet is node)
+        at_entry = (segment for segment in self.found if node is segment.entry)
+        return next(inside, None) or next(at_entry)
 
     def _renumbered(self) -> Iterator[Segment]:
         """Without a loop behind the source that has nothing to do, because all nodes there begin loops of their own."""
-        idle = [s for s in self.found if not s.nodes and s.entry is s.edge and s.entry not in self.tree.leaves]
-        used = [s for s in self.found if s not in idle or any(fed.feeder is s for fed in self.found)]
+        loops = [s for s in self.found if not s.sides]
+        idle = [s for s in loops if not s.nodes and s.entry is s.edge and s.entry not in self.tree.leaves]
+        feeders = [fed.feeder for fed in fed_segments(self.found)]
+        used = [s for s in self.found if s not in idle or s in feeders]
         made: dict[Segment | None, Segment | None] = {None: None}
         for number, s in enumerate(used):
-            made[s] = replace(s, number=number, feeder=made[s.feeder])
+            sides = tuple(replace(side, number=number, feeder=made[side.feeder]) for side in s.sides)
+            made[s] = replace(s, number=number, feeder=made[s.feeder], sides=sides)
             yield made[s]  # type: ignore[misc]
 
     def _enter(
@@ -140,7 +185,9 @@ class _Cutter:
     def _extend(self, segment: Segment, following: list[n.GraphNode], fields: frozenset[str]) -> None:
         """Take nodes into the segment as far as they can be; `fields` still are columns that entered, row by row."""
         for node in following:
-            reason = self._cut(segment, node, fields)
+            if isinstance(node, n.Meet) and not self._meets_in(segment, node):
+                continue  # we come to it again behind its last side, if that is in this segment too
+            reason = None if isinstance(node, n.Meet) else self._cut(segment, node, fields)
             if reason is None:
                 segment.nodes.append(node)
                 self._extend(segment, list(self.tree.children[node]), _unchanged(node, fields))
@@ -176,13 +223,29 @@ class _Cutter:
             return "the loop before is interpreted, and from here on everything compiles"
         return None
 
+    def _meets_in(self, segment: Segment, node: n.Meet) -> bool:
+        """Whether streams meet within a loop: it makes all of them, and at most one signal of an item waits for them.
+
+        So a signal that is emitted within a list, of which there may be many for an item, keeps them apart.
+        """
+        if not self.is_fused or not {segment.entry, *segment.nodes}.issuperset(node.sides):
+            return False
+        fork = self.tree.fork[node]
+        between = [each for each in self.tree.below(fork) if node in self.tree.below(each)]
+        emits = [each for each in between if isinstance(each, n.Emit)]
+        is_short = self._length(segment, node) <= LONGEST
+        return is_short and all(n.stem(each) is n.stem(node.sides[0]) for each in emits)
+
     def _length(self, segment: Segment, node: n.GraphNode) -> int:
         """How many steps lead to a node from the entry of the segment; those that are a loop weigh more."""
         length = 0
         while node is not segment.entry:
-            length += BLOCK if isinstance(node, (n.FlatMap, n.Through, n.Enumerate, n.KeyedAggregate)) else 1
-            (node,) = node.inputs
+            length += BLOCK if isinstance(node, _LOOPS) else 1
+            node = self.tree.fork[node] if isinstance(node, n.Meet) else node.inputs[0]
         return length
+
+
+_LOOPS = (n.FlatMap, n.Through, n.Enumerate, n.KeyedAggregate, n.Merge)
 
 
 def _is_enumerable(node: n.Enumerate, fields: frozenset[str]) -> bool:
@@ -203,8 +266,8 @@ def _passed(node: n.GraphNode, fields: frozenset[str]) -> frozenset[str]:
     if isinstance(node, n.Map):
         made = {name for names, _ in node.outputs for name in names}
         return fields - made - {f"{name}[]" for name in made}
-    if node.has_end or isinstance(node, n.KeyedAggregate):
-        return frozenset()  # what it gives at the end of the stream has entered nowhere
+    if node.has_end or isinstance(node, (n.KeyedAggregate, n.Meet)):
+        return frozenset()  # what it gives at the end of the stream, or of several sides, has entered nowhere
     if isinstance(node, (n.FlatMap, n.Through)):
         return (fields & set(node.shape.scope)) - set(node.to if isinstance(node.to, tuple) else (node.to,))
     if isinstance(node, n.Enumerate):

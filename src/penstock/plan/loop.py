@@ -16,12 +16,13 @@ from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
-from penstock.graph.needs import Names, key_field, needed_after
+from penstock.graph.needs import Names, at_field, key_field, needed_after, numbered_at
 from penstock.graph.tree import Tree, signals_at
 from penstock.plan.accumulate import Accumulator
+from penstock.plan.clock import Clocks, counter_of
 from penstock.plan.code import Column, Level, Local, Ref, Site, Value, cast
-from penstock.plan.frame import FrameWriter
 from penstock.plan.fuse import CLEANING, Segment
+from penstock.plan.meet import MeetWriter
 from penstock.plan.outlets import origin_of
 from penstock.plan.spec import Code, Keys
 
@@ -32,6 +33,7 @@ def write_loop(
     needed: dict[n.GraphNode, Names],
     cuts: Sequence[Segment],
     leaves: frozenset[n.GraphNode],
+    clocks: Clocks,
     *,
     trace: bool,
 ) -> Code:
@@ -39,21 +41,40 @@ def write_loop(
 
     With `trace`, every signal that is handed to a node is logged with its place.
     """
-    return LoopWriter(tree, segment, needed, cuts, leaves, trace).write()
+    return LoopWriter(tree, segment, needed, cuts, leaves, clocks, trace).write()
 
 
-class LoopWriter(FrameWriter):
+class LoopWriter(MeetWriter):
     """One segment's loop while it is written."""
 
     # An item
 
     def send(self, node: n.GraphNode, site: Site) -> None:
         """An item has left `node`: write it where the node is a result or a cut, and go on with the nodes behind."""
+        site = self._numbered(node, site)
         for sink in self.sinks.get(node, ()):
             self.write_item(sink, site)
-        for child in self.tree.children[node]:
-            if child in self.members:
-                self.item(child, site)
+        with self.parting(node, site):
+            for child in self.tree.children[node]:
+                if child not in self.members:
+                    continue
+                if isinstance(child, n.Meet):
+                    self.meet_item(child, node, site)
+                else:
+                    self.item(child, site)
+
+    def _numbered(self, node: n.GraphNode, site: Site) -> Site:
+        """The item with its index, where that counts the items that leave this node."""
+        if isinstance(node, AT_ENTRY) or node is self.segment.entry:
+            return site
+        needed = needed_after(self.tree, node, self.needed)
+        for stem in numbered_at(node):
+            clock = at_field(self.tree, stem)
+            if clock in needed:
+                counter = self.integer(counter_of(self.tree, node, stem))
+                self.out.line(f"{counter} += 1")
+                site = site.with_own(site.own | {clock: Local(counter)})
+        return site
 
     def item(self, node: n.GraphNode, site: Site) -> None:
         if self._is_logged(node) and signals_at(node):
@@ -216,6 +237,7 @@ class LoopWriter(FrameWriter):
         is_open, region = self.integer(f"r{number}"), node.shape.regions[-1]
         parent = self._found_parent(node)
         site = replace(site, aligned=False)
+        indices = {name: value for name, value in site.own.items() if name.startswith("#at")}
         for name in node.by:
             self.scalar_or_ref(name, site)
         for old in node.keep.values():
@@ -229,11 +251,13 @@ class LoopWriter(FrameWriter):
         with self.out.block(f"if {is_open} == 0 or {' or '.join(tests)}"):
             inner = site.fork()
             with self.out.block(f"if {is_open} != 0"):
-                self.hand_on(self.close, node, region, replace(inner, levels=(*inner.fork().levels[:-1], dict(parent))))
+                around = (*inner.fork().levels[:-1], parent | indices)
+                self.hand_on(self.close, node, region, replace(inner, levels=around))
             for name, old in [*((name, name) for name in node.by), *node.keep.items()]:
                 self.capture(parent[name], inner.find(old)[1])
             self.out.line(f"{is_open} = 1")
-            self.hand_on(self.open, node, region, replace(inner, levels=(*inner.fork().levels[:-1], dict(parent))))
+            around = (*inner.fork().levels[:-1], parent | indices)
+            self.hand_on(self.open, node, region, replace(inner, levels=around))
         own = {name: value for name, value in site.own.items() if name not in node.by}
         self.send(node, replace(site, levels=(*site.levels[:-1], dict(parent), own)))
 
@@ -284,7 +308,7 @@ class LoopWriter(FrameWriter):
     def _emit(self, node: n.Emit, site: Site) -> None:
         self.send(node, site)
         with self.out.block(f"if {self.call(node.when, site, {})}"):
-            inner = site.fork(aligned=False)
+            inner = site.fork(aligned=False, is_behind=True)
             name = f"em{self.tree.number[node]}"
             self.code.emitted[name] = node.first
             for field_name, function in node.values.items():

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
-from penstock.graph.needs import Names, key_field
+from penstock.graph.needs import Names, at_field, key_field, needed_of
 from penstock.graph.tree import Tree
 from penstock.kernels.credit import SIGNAL
+from penstock.plan.clock import BEFORE, BEHIND, END, STEPS, WITHIN, Clocks
 from penstock.plan.code import Column, Level, Local, Ref, Site, Value
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import CLOSE, INDEX, OPEN, OutColumn, Outlet, Sink, index_level, is_contiguous
-from penstock.plan.spec import signal_types
+from penstock.plan.spec import Code, signal_types
 from penstock.plan.values import ValueWriter
 
 
 class OutletWriter(ValueWriter):
     """The part of a loop's writer that writes what leaves."""
 
-    def __init__(self, tree: Tree, segment: Segment, needed: dict[n.GraphNode, Names]) -> None:
+    def __init__(self, tree: Tree, segment: Segment, needed: dict[n.GraphNode, Names], clocks: Clocks) -> None:
         super().__init__(tree, segment)
-        self.needed = needed
+        self.needed, self.clocks = needed, clocks
+        self.code.clocks = clocks.at(segment.edge)
         self.members = set(segment.nodes)
         self.signals = signal_types(tree)
         self.sinks: dict[n.GraphNode, list[Sink]] = {}
@@ -37,8 +39,22 @@ class OutletWriter(ValueWriter):
             sink.parents = [Outlet(self.buffer(f"s{at}p{depth}")) for depth in depths]
             sink.marks = self.buffer(f"s{at}m")
             sink.signals = {number: self.buffer(f"s{at}g{number}") for number in range(len(self.signals))}
+            sink.clocks = self.clocks.at(node)
         self.code.sinks.append(sink)
         self.sinks.setdefault(node, []).append(sink)
+
+    def write_joint(self, cuts: Sequence[Segment]) -> Code:
+        """What leaves where streams meet: one item, or one mark, at a time. There is no loop to write."""
+        for fed in cuts:
+            self.add_sink(self.segment.entry, fed)
+        for sink in self.code.sinks:
+            assert sink.marks is not None
+            for outlet in (sink.items, *sink.parents):
+                fields = self._fields_out(sink, outlet)
+                outlet.columns += [OutColumn(name, t, None, None) for name, t in fields.items()]
+            for buffer in (sink.items.buffer, *(p.buffer for p in sink.parents), sink.marks, *sink.signals.values()):
+                buffer.numbers["rows"] = 1
+        return self.code
 
     def write_item(self, sink: Sink, site: Site) -> None:
         sink.items.buffer.reserve(site)
@@ -105,31 +121,36 @@ class OutletWriter(ValueWriter):
         index = {INDEX: pa.int64()} if has_index else {}
         if depth is None:
             own = {name: t for name, t in node.shape.fields.items() if name in after}
-            return own | {name: pa.int64() for name in self._keys_at(node.shape, after)} | index
+            return own | dict.fromkeys(self.hidden_at(node, node.shape, after), pa.int64()) | index
         region = node.shape.regions[depth]
         own = {name: t for name, t in region.fields.items() if name in after}
-        return own | {name: pa.int64() for name in self._keys_at(region.parent, after) if not region.is_found} | index
+        if region.is_found:
+            return own | index
+        hidden = self.hidden_at(region.opener.inputs[0], region.parent, after)
+        return own | dict.fromkeys(hidden, pa.int64()) | index
 
     def _needed_beyond(self, sink: Sink) -> Names:
-        """What the nodes behind a cut need."""
+        """What the nodes behind a cut need; where streams have met, the loop behind gives them as a result."""
         assert sink.feeds is not None
-        return frozenset().union(*(self.needed[node] for node in sink.feeds.takers))
+        is_given = isinstance(sink.node, n.Meet) and sink.node in self.tree.leaves
+        own = frozenset(sink.node.shape.fields) if is_given else frozenset()
+        return own.union(*(needed_of(sink.node, node, self.needed) for node in sink.feeds.takers))
 
     def needed_here(self) -> Names:
         """What must enter: for the nodes of this segment, and for what leaves right after its entry."""
         entry = self.segment.entry
-        inside = [self.needed[child] for child in self.tree.children[entry] if child in self.members]
+        inside = [needed_of(entry, child, self.needed) for child in self.tree.children[entry] if child in self.members]
         for sink in self.sinks.get(entry, ()):
             inside.append(self._needed_beyond(sink) if sink.is_cut else frozenset(entry.shape.fields))
         return frozenset().union(*inside)
 
-    def _keys_at(self, shape: n.Shape, after: Names) -> list[str]:
-        """The hidden number of the key that was given at this very level."""
+    def hidden_at(self, node: n.GraphNode, shape: n.Shape, after: Names) -> list[str]:
+        """The hidden fields behind a node: the number of the key that was given at this very level, and the index."""
+        names = [at_field(self.tree, n.stem(node))]
         around = shape.regions[-1].parent.key if shape.regions else None
-        if shape.key is None or shape.key is around:
-            return []
-        name = key_field(self.tree, shape.key)
-        return [name] if name in after else []
+        if shape.key is not None and shape.key is not around:
+            names.append(key_field(self.tree, shape.key))
+        return [name for name in names if name in after]
 
     def mark_open(self, sink: Sink, region: n.Region | None, site: Site) -> None:
         if region is None:
@@ -147,17 +168,38 @@ class OutletWriter(ValueWriter):
     def mark_signal(self, sink: Sink, number: int, array: str, at: str, site: Site) -> None:
         buffer = sink.signals[number]
         buffer.reserve(site)
-        self._mark(sink, SIGNAL + number, site)
+        came = "mk_from[m]" if self.code.clocks else "0"
+        self._mark(sink, SIGNAL + number, site, array.removeprefix("em") if array.startswith("em") else came)
         self.out.line(f"{buffer.name}[{buffer.count}] = {array}[{at}]")
         self.out.line(f"{buffer.count} += 1")
 
-    def _mark(self, sink: Sink, kind: int, site: Site) -> None:
+    def _mark(self, sink: Sink, kind: int, site: Site, emitted: str = "0") -> None:
         marks = sink.marks
         assert marks is not None
         marks.reserve(site)
         self.out.line(f"{marks.name}_kind[unsigned({marks.count})] = {kind}")
         self.out.line(f"{marks.name}_at[unsigned({marks.count})] = {sink.items.buffer.count}")
+        for at, clock in enumerate(sink.clocks):
+            self.out.line(f"{marks.name}_key{at}[unsigned({marks.count})] = {self._place_by(clock, sink, site)}")
+        if sink.clocks:
+            self.out.line(f"{marks.name}_from[unsigned({marks.count})] = {emitted}")
         self.out.line(f"{marks.count} += 1")
+
+    def _place_by(self, clock: str, sink: Sink, site: Site) -> str:
+        """The place of a mark among the indices of a stem."""
+        for level in reversed(site.levels):
+            if clock not in level:
+                if site.phase.startswith("mark") and clock in self.code.clocks:
+                    return f"mk_key{self.code.clocks.index(clock)}[m]"
+                continue
+            value = self.value_of(level[clock])
+            assert isinstance(value, Local)
+            if level is not site.own:
+                return f"{STEPS} * {value.name} + {WITHIN}"
+            behind = f"{STEPS} * ({value.name} + 1) + {BEHIND}"
+            return behind if site.is_behind else f"{STEPS} * {value.name} + {BEFORE}"
+        counter = self.clocks.counter(self.segment, sink.node, clock)
+        return str(END) if counter is None else f"{STEPS} * ({self.integer(counter)} + 1) + {BEFORE}"
 
 
 def origin_of(value: Value) -> Ref | None:

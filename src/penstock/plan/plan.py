@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
-from penstock.graph.needs import Names, needs
+from penstock.graph.needs import Names, needed_of, needs
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
-from penstock.plan.fuse import CLEANING, Segment, fuse
+from penstock.plan.clock import Clocks, met_as_channels
+from penstock.plan.fuse import CLEANING, Segment, fed_segments, fuse
 from penstock.plan.loop import write_loop
+from penstock.plan.outlets import OutletWriter
 from penstock.plan.spec import Code, signal_types
 
 MOST = 1 << 48
@@ -26,11 +28,12 @@ class Plan:
     codes: dict[Segment, Code]
     signals: tuple[type[Signal], ...]
     needed: dict[n.GraphNode, Names]
+    clocks: Clocks
 
     def needed_at(self, edge: n.GraphNode) -> Names:
         """The fields of the items after a node that results and the loops behind it need."""
         loops = {node for segment in self.segments for node in (*segment.nodes, segment.entry)}
-        after = [self.needed[child] for child in self.tree.children[edge] if child in loops]
+        after = [needed_of(edge, child, self.needed) for child in self.tree.children[edge] if child in loops]
         own = [frozenset(edge.shape.fields)] if edge in self.tree.leaves else []
         return frozenset().union(*after, *own)
 
@@ -41,18 +44,23 @@ class Plan:
 
 def plan(tree: Tree, *, is_fused: bool = True, trace: bool = False) -> Plan:
     """Cut the tree into segments and write the loop of each."""
-    segments, needed = fuse(tree, is_fused=is_fused), needs(tree)
+    segments = fuse(tree, is_fused=is_fused)
+    clocks = Clocks(tree, met_as_channels(segments))
+    needed = needs(tree, clocks.meets)
     codes, given = {}, set()
     for segment in segments:
-        cuts = [fed for fed in segments if fed.feeder is segment]
+        cuts = [fed for fed in fed_segments(segments) if fed.feeder is segment]
+        if segment.sides:
+            codes[segment] = OutletWriter(tree, segment, needed, clocks).write_joint(cuts)
+            continue
         members = set(segment.nodes)
-        if isinstance(segment.entry, (*CLEANING, n.MapColumns)) and segment.entry not in given:
+        if isinstance(segment.entry, (*CLEANING, n.MapColumns, n.Meet)) and segment.entry not in given:
             members.add(segment.entry)  # a node at an entry lies in no loop; the first loop behind it gives its result
             given.add(segment.entry)
         leaves = frozenset(members & set(tree.leaves))
-        codes[segment] = write_loop(tree, segment, needed, cuts, leaves, trace=trace)
+        codes[segment] = write_loop(tree, segment, needed, cuts, leaves, clocks, trace=trace)
         _refuse_beyond(segment, codes[segment])
-    return Plan(tree, segments, codes, signal_types(tree), needed)
+    return Plan(tree, segments, codes, signal_types(tree), needed, clocks)
 
 
 def _refuse_beyond(segment: Segment, code: Code) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from penstock.graph import nodes as n
 from penstock.graph.needs import Names
 from penstock.graph.tree import Tree
+from penstock.plan.clock import Clocks
 from penstock.plan.code import Buffer
 from penstock.plan.fuse import Segment
 from penstock.plan.outlets import OutletWriter
@@ -20,8 +21,8 @@ from penstock.plan.sink import Heap
 class RoomWriter(OutletWriter):
     """The part of a loop's writer that checks for room."""
 
-    def __init__(self, tree: Tree, segment: Segment, needed: dict[n.GraphNode, Names]) -> None:
-        super().__init__(tree, segment, needed)
+    def __init__(self, tree: Tree, segment: Segment, needed: dict[n.GraphNode, Names], clocks: Clocks) -> None:
+        super().__init__(tree, segment, needed, clocks)
         self.rooms: dict[str, Buffer] = {}
 
     def fixed_in(self, phase: str) -> list[tuple[Buffer, int]]:

@@ -73,6 +73,15 @@ class Sink:
     parents: list[Outlet] = field(default_factory=list)
     marks: Buffer | None = None
     signals: dict[int, Buffer] = field(default_factory=dict)
+    clocks: tuple[str, ...] = ()
+    """The clocks by which marks have places here (`plan/clock.py`)."""
+
+    @property
+    def mark_arrays(self) -> list[str]:
+        """The names of the arrays of marks: kinds, credits, and with clocks places and where signals were emitted."""
+        assert self.marks is not None
+        places = [f"_key{at}" for at in range(len(self.clocks))]
+        return [f"{self.marks.name}{part}" for part in ("_kind", "_at", *places, *(["_from"] if places else []))]
 
     @property
     def is_cut(self) -> bool:

@@ -88,6 +88,8 @@ class Code:
     block: int = 0
     """Where the loop notes only the first row of so many, and nothing in it is changed by running a row again."""
     arguments: list[str] = field(default_factory=list)
+    clocks: tuple[str, ...] = ()
+    """The clocks by which the marks that enter have places."""
 
 
 def signal_types(tree: Tree) -> tuple[type[Signal], ...]:

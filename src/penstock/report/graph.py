@@ -11,7 +11,7 @@ from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.tree import Tree
 from penstock.plan.capacity import ChannelPlan
-from penstock.plan.fuse import CLEANING, Segment, fuse
+from penstock.plan.fuse import CLEANING, Segment, fed_segments, fuse
 from penstock.report.picture import Arrow, Box, Picture, mermaid, svg
 
 
@@ -72,6 +72,11 @@ def _channel(channel: ChannelPlan) -> Iterator[str]:
 
 
 def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: str) -> Iterator[str]:
+    if segment.sides:
+        sides = ", ".join(f"loop {side.feeder.number + 1}" for side in segment.sides if side.feeder is not None)
+        yield f"loop {segment.number + 1}, {segment.name} of {sides}: {segment.reason}"
+        yield f"  {segment.name}  {_gives(tree, segment.entry)}"
+        return
     yield f"loop {segment.number + 1}, {mode}: {segment.reason}"
     rows = list(_rows(tree, segment))
     width = max((len(label) for label, _ in rows), default=0)
@@ -90,15 +95,20 @@ def _rows(tree: Tree, segment: Segment) -> Iterator[tuple[str, str]]:
 
     def walk(node: n.GraphNode, indent: int) -> Iterator[tuple[str, str]]:
         yield f"{'  ' * indent}{_label(node)}", _gives(tree, node)
-        following = [child for child in tree.children[node] if child in inside]
+        following = [child for child in tree.children[node] if child in inside and _last_side(child) is node]
         for child in following:
             yield from walk(child, indent + (len(following) > 1))
 
     if isinstance(segment.entry, n.MapColumns):
         yield _label(segment.entry), _gives(tree, segment.entry)
-    first = [child for child in tree.children[segment.entry] if child in inside]
+    first = [child for child in tree.children[segment.entry] if child in inside and _last_side(child) is segment.entry]
     for child in first:
         yield from walk(child, int(len(first) > 1))
+
+
+def _last_side(node: n.GraphNode) -> n.GraphNode:
+    """The node behind which this one is told: where streams meet, the last side."""
+    return node.inputs[-1]
 
 
 def _label(node: n.GraphNode) -> str:
@@ -127,7 +137,7 @@ def _fields(node: n.GraphNode) -> str:
 
 def _end(segments: Sequence[Segment], segment: Segment) -> str:
     """Why a loop does not go on."""
-    fed = [s for s in segments if s.feeder is segment]
+    fed = [s for s in fed_segments(segments) if s.feeder is segment]
     if not fed:
         return "with the graph"
     return "; ".join(f"{s.reason} (loop {s.number + 1})" for s in fed)
@@ -150,6 +160,8 @@ _KINDS = {
     n.Emit: "signal",
     n.MapColumns: "columns",
     n.Select: "map",
+    n.Join: "join",
+    n.Merge: "join",
     n.Received: "source",
     n.Send: "sink",
 }
@@ -163,10 +175,11 @@ def picture(leaves: Sequence[n.GraphNode]) -> GraphPicture:
     boxes = [_box(tree, node, home.get(node)) for node in tree.nodes]
     arrows = []
     for node in tree.nodes[1:]:
-        before, segment = node.inputs[0], home.get(node)
-        cut = segment is not None and segment.feeder is not None and before is segment.entry
-        label = segment.reason if cut and segment is not None and not isinstance(before, n.MapColumns) else ""
-        arrows.append(Arrow(str(tree.number[before]), str(tree.number[node]), label))
+        segment = home.get(node)
+        for before in node.inputs:
+            cut = segment is not None and segment.feeder is not None and before is segment.entry
+            label = segment.reason if cut and segment is not None and not isinstance(before, n.MapColumns) else ""
+            arrows.append(Arrow(str(tree.number[before]), str(tree.number[node]), label))
         if isinstance(node, n.Stateful):
             arrows += _signal_arrows(tree, node)
     groups = {

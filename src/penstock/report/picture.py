@@ -540,6 +540,7 @@ _KINDS = {  # the colour of each kind; fills and edges are mixed from it
     "close": "#2f855a",
     "key": "#c05621",
     "signal": "#c53f5b",
+    "join": "#3f7fc5",
     "columns": "#4a7a94",
     "sink": "#4a5568",
 }

@@ -1,14 +1,15 @@
 """The node kinds of a graph: frozen, and valid by construction.
 
-A node knows the node before it, checks itself against that node's shape when it is made, and has a shape of its own:
-the fields of its items, the regions they lie in, the key they are grouped by. There are no other kinds; each backend
-has a rule for each of these.
+A node knows the node before it, or the nodes where streams meet, checks itself against their shapes when it is made,
+and has a shape of its own: the fields of its items, the regions they lie in, the key they are grouped by. There are no
+other kinds; each backend has a rule for each of these.
 """
 
 from penstock.graph.nodes.base import GraphNode, Region, Shape, Source, Step
 from penstock.graph.nodes.cleaning import DropNulls, FillNull
 from penstock.graph.nodes.folds import Folding
 from penstock.graph.nodes.items import Filter, FlatMap, Handler, Map, MapColumns, Select, Stateful
+from penstock.graph.nodes.joins import Join, Meet, Merge, stem
 from penstock.graph.nodes.keyed import Emit, KeyBy
 from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions, Through
 from penstock.graph.nodes.stage import PLACE, Received, Send
@@ -31,6 +32,8 @@ KINDS: tuple[type[GraphNode], ...] = (
     Emit,
     MapColumns,
     Select,
+    Join,
+    Merge,
 )
 """All node kinds that a user can make. A backend has a rule for each of them; a test demands it."""
 
@@ -52,11 +55,14 @@ __all__ = [
     "Folding",
     "GraphNode",
     "Handler",
+    "Join",
     "KeyBy",
     "KeyRegions",
     "KeyedAggregate",
     "Map",
     "MapColumns",
+    "Meet",
+    "Merge",
     "Received",
     "Region",
     "Regions",
@@ -68,4 +74,5 @@ __all__ = [
     "Step",
     "Through",
     "keyed_aggregate",
+    "stem",
 ]

@@ -114,7 +114,7 @@ class GraphNode:
     def source(self) -> Source:
         node: GraphNode = self
         while not isinstance(node, Source):
-            (node,) = node.inputs
+            node = node.inputs[0]
         return node
 
     def fail(self, text: str) -> GraphError:

@@ -1,0 +1,253 @@
+"""Nodes where several streams of one source meet again: by the index of their items.
+
+An item's index is its place among the items of its *stem*: the source, or the last node before it that gives any number
+of items for one. Nodes behind the stem drop items, or change them, so that what two branches make of one item has one
+index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from penstock.errors import quoted
+from penstock.graph import types
+from penstock.graph.nodes.base import Fields, GraphNode, Shape, Source
+from penstock.graph.nodes.cleaning import DropNulls, FillNull
+from penstock.graph.nodes.items import Filter, FlatMap, Map, MapColumns, Select, names_of
+from penstock.graph.nodes.keyed import Emit, KeyBy
+from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions
+from penstock.graph.nodes.stage import Send
+
+Maker = tuple[GraphNode, str]
+"""Where a field is made: the node, and its name there."""
+_KEEPING = (DropNulls, FillNull, Map, MapColumns, Filter, Emit, KeyBy, Select, Regions, Close, Send)
+"""Nodes that give each item once or not at all."""
+
+
+def stem(node: GraphNode) -> GraphNode:
+    """The node whose items, or found regions, number the items of this one."""
+    while True:
+        if isinstance(node, Join):
+            node = node.sides[0]
+        elif isinstance(node, _KEEPING) or (isinstance(node, FlatMap) and node.at_most == 1 and not node.has_end):
+            node = node.before
+        elif isinstance(node, Aggregate):
+            opener = node.region.opener
+            if not isinstance(opener, Enumerate):
+                return opener
+            node = opener.before
+        else:
+            return node
+
+
+def may_drop(node: GraphNode, to: GraphNode) -> bool:
+    """Whether an index of the stem may have no item here."""
+    while node is not to and node.inputs:
+        if isinstance(node, (DropNulls, Filter, FlatMap, Join)):
+            return True
+        node = node.region.opener if isinstance(node, Aggregate) else node.inputs[0]
+    return False
+
+
+def maker(node: GraphNode, name: str) -> Maker:
+    """Where the value of a field was made that leaves this node."""
+    while True:
+        found = _before(node, name)
+        if found is None:
+            return node, name
+        node, name = found
+
+
+def _before(node: GraphNode, name: str) -> Maker | None:
+    """Whose field of which name this one is, unchanged; None where it is made here."""
+    if isinstance(node, (Map, MapColumns, FillNull)):
+        return None if name in _set_by(node) else (node.before, name)
+    if isinstance(node, Select):
+        return node.before, node.names[name]
+    if isinstance(node, FlatMap):
+        return (node.before, name) if name in node.keep and not node.has_end else None
+    if isinstance(node, (Aggregate, Close)):
+        return _from_parent(node, name)
+    if isinstance(node, (DropNulls, Filter, Emit, KeyBy, Send, Regions)):
+        return node.before, name
+    if isinstance(node, Join):
+        return next(((side, name) for side in node.sides if name in side.shape.fields), None)
+    return None
+
+
+def _set_by(node: Map | MapColumns | FillNull) -> set[str]:
+    if isinstance(node, Map):
+        return {name for names, _ in node.given_functions for name in names_of(names)}
+    return set(node.to if isinstance(node, MapColumns) else node.values)
+
+
+def _from_parent(node: Aggregate | Close, name: str) -> Maker | None:
+    """A parent's field is a field of the item that was opened; the fields of a found region belong to its node."""
+    if name not in node.keep or (isinstance(node, Close) and name in node.given.fields):
+        return None if isinstance(node, Aggregate) else (node.before, name)
+    opener = node.given.regions[-1].opener
+    return (opener.before, name) if isinstance(opener, Enumerate) else (opener, name)
+
+
+@dataclass(frozen=True, eq=False)
+class Meet(GraphNode):
+    """A node with several inputs, whose items are brought together by index."""
+
+    sides: tuple[GraphNode, ...]
+
+    def __post_init__(self) -> None:
+        _ = self.shape
+
+    @property
+    def inputs(self) -> tuple[GraphNode, ...]:
+        return self.sides
+
+    def _together(self) -> Shape:
+        """The regions and the key that all sides have, without fields."""
+        if len(self.sides) < 2:
+            raise self.fail(f"brings at least two streams together; got {len(self.sides)}")
+        first = self.sides[0]
+        for at, side in enumerate(self.sides[1:], 1):
+            self._check_stem(at, side)
+            if side.shape.regions != first.shape.regions:
+                raise self.fail(
+                    f"all sides must lie in the same regions; side 0 lies in {_regions(first)}, side {at} in "
+                    f"{_regions(side)}; close regions with aggregate or close before, or split inside of them"
+                )
+        keys = {(side.shape.key, side.shape.key_depth) for side in self.sides}
+        key, depth = keys.pop() if len(keys) == 1 else (None, 0)
+        return Shape({}, first.shape.regions, key, depth)
+
+    def _check_stem(self, at: int, side: GraphNode) -> None:
+        first = self.sides[0]
+        if side.source is not first.source:
+            raise self.fail(
+                f"all sides must come from one source; side 0 comes from {first.source.label}, side {at} from "
+                f"{side.source.label}; read both as one source, or bring them together by key with Spark before"
+            )
+        mine, other = stem(first), stem(side)
+        if mine is not other:
+            raise self.fail(
+                f"all sides must have the same indices; side 0 has those of {_numbered_by(mine)}, side {at} those of "
+                f"{_numbered_by(other)}; split behind {_later(mine, other).label}, or bring the sides together before "
+                f"it"
+            )
+
+
+def _regions(node: GraphNode) -> str:
+    return " in ".join(region.opener.label for region in reversed(node.shape.regions)) or "none"
+
+
+def _numbered_by(node: GraphNode) -> str:
+    if isinstance(node, Source):
+        return node.label
+    return f"the regions of {node.label}" if isinstance(node, Regions) else f"{node.label}, which may give many for one"
+
+
+def _later(a: GraphNode, b: GraphNode) -> GraphNode:
+    """The one of two nodes that breaks the index of the other."""
+    return a if isinstance(b, Source) else b
+
+
+@dataclass(frozen=True, eq=False)
+class Join(Meet):
+    """One item for each index that all sides have, or any side where `is_outer`, with the fields of all sides."""
+
+    is_outer: bool = False
+    given_fill: Mapping[str, Any] = field(default_factory=dict)
+    present: tuple[str, ...] = ()
+    """Names of boolean fields that say which side has the index."""
+
+    @property
+    def label(self) -> str:
+        return "join"
+
+    @cached_property
+    def shared(self) -> frozenset[str]:
+        """The fields that all sides have, unchanged since they parted."""
+        first, *others = (frozenset(side.shape.fields) for side in self.sides)
+        return first.intersection(*others)
+
+    @cached_property
+    def side_of(self) -> Mapping[str, int]:
+        """The side that each field is taken from: the first that has it."""
+        found: dict[str, int] = {}
+        for at, side in enumerate(self.sides):
+            for name in side.shape.fields:
+                if maker(self.sides[found.setdefault(name, at)], name) != maker(side, name):
+                    raise self.fail(
+                        f"a field of several sides must be the same in all; {name!r} of side {found[name]} is made by "
+                        f"{maker(self.sides[found[name]], name)[0].label}, that of side {at} by "
+                        f"{maker(side, name)[0].label}; give one of them another name with select"
+                    )
+        return found
+
+    @cached_property
+    def fill(self) -> Mapping[str, pa.Array]:
+        """What a field has where its side lacks the index, each as an array of one."""
+        return {name: self._filled(name, t) for name, t in self._may_lack().items()}
+
+    def _may_lack(self) -> Fields:
+        """The fields that an item may lack."""
+        if not self.is_outer:
+            return {}
+        fields = {name: self.sides[at].shape.fields[name] for name, at in self.side_of.items()}
+        start = stem(self)
+        return {name: t for name, t in fields.items() if name not in self.shared and self._lacks(name, start)}
+
+    def _lacks(self, name: str, start: GraphNode) -> bool:
+        return all(may_drop(side, start) for side in self.sides if name in side.shape.fields)
+
+    def _filled(self, name: str, t: pa.DataType) -> pa.Array:
+        if not types.is_scalar(t):
+            raise self.fail(
+                f"outer: {name!r} is {t}, and only numbers, booleans and times can stand for what is missing; make a "
+                f"number of it before, or keep the field on all sides"
+            )
+        if self.given_fill.get(name) is None:
+            raise self.fail(
+                f"outer: {name!r} is missing where side {self.side_of[name]} drops an item; give fill={{{name!r}: ...}}"
+            )
+        try:
+            return pa.array([self.given_fill[name]], t)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError, OverflowError):
+            raise self.fail(f"outer: {name!r} is {t}; got fill= {self.given_fill[name]!r}") from None
+
+    def _shape(self) -> Shape:
+        found = self._together()
+        fields = {name: self.sides[at].shape.fields[name] for name, at in self.side_of.items()}
+        for name in self.given_fill:
+            self._must_have(name, fields, "of a side")
+        _ = self.fill
+        if self.present and len(self.present) != len(self.sides):
+            raise self.fail(f"present= must name a field for each of {len(self.sides)} sides; got {self.present}")
+        self._new_fields(self.present, {**found.parents, **fields})
+        return replace(found, fields=fields | dict.fromkeys(self.present, pa.bool_()))
+
+
+@dataclass(frozen=True, eq=False)
+class Merge(Meet):
+    """The items of all sides, in the order of their indices; of one index, in the order of the sides."""
+
+    @property
+    def label(self) -> str:
+        return "merge"
+
+    def _shape(self) -> Shape:
+        found, fields = self._together(), self.sides[0].shape.fields
+        for at, side in enumerate(self.sides[1:], 1):
+            if dict(side.shape.fields) != dict(fields):
+                raise self.fail(
+                    f"all sides must have the same fields; side 0 has {_listed(fields)}, side {at} has "
+                    f"{_listed(side.shape.fields)}; bring them into one form with map and select"
+                )
+        return replace(found, fields=dict(fields))
+
+
+def _listed(fields: Fields) -> str:
+    return quoted(fields) if not fields else ", ".join(f"{name!r} ({t})" for name, t in fields.items())

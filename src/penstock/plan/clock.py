@@ -1,0 +1,92 @@
+"""Clocks: how far a stream has come, told along the channels to where it meets others.
+
+Streams meet by index. So on the way there from the stem, whose items are numbered, an item carries its index, and a
+mark its *place* among the indices; and a node says now and then how far it has come, even where it has nothing to send.
+A place is a number: the item of index i stands at 4 i + 3, and before it, from 4 i on, come
+
+- a signal that was emitted behind item i - 1 (4 i);
+- a boundary of a region, or a signal that came with the source, before item i (4 i + 1);
+- a signal that was emitted within item i, in a list that it holds (4 i + 2).
+
+Whoever has dealt with item i and with all that was emitted behind it has come to 4 (i + 1) + 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from penstock.graph import nodes as n
+from penstock.graph.needs import at_field, numbered_at
+from penstock.graph.tree import Tree
+from penstock.plan.fuse import Segment
+
+BEHIND, BEFORE, WITHIN, ITEM = 0, 1, 2, 3
+"""What stands at a place, as the last part of it."""
+STEPS = 4
+"""How many places there are for an index."""
+END = 1 << 62
+"""A place behind all others."""
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """The clocks of a graph: for each node at which streams meet as channels, that of their stem."""
+
+    tree: Tree
+    meets: tuple[n.Meet, ...]
+
+    def at(self, edge: n.GraphNode) -> tuple[str, ...]:
+        """The clocks that are told on the channels behind a node."""
+        found = (at_field(self.tree, n.stem(meet.sides[0])) for meet in self.meets if self._leads(edge, meet))
+        return tuple(dict.fromkeys(found))
+
+    def _leads(self, edge: n.GraphNode, meet: n.Meet) -> bool:
+        """Whether a node lies between where items are numbered and where they meet."""
+        stem = n.stem(meet.sides[0])
+        above = {edge, *self._above(edge)}
+        return meet in self.tree.below(edge) and any(
+            stem in numbered_at(node) for node in above if _numbers(node, stem)
+        )
+
+    def _above(self, node: n.GraphNode) -> set[n.GraphNode]:
+        found: set[n.GraphNode] = set()
+        waiting = list(node.inputs)
+        while waiting:
+            each = waiting.pop()
+            if each not in found:
+                found.add(each)
+                waiting += each.inputs
+        return found
+
+    def beats_at(self, edge: n.GraphNode) -> tuple[str, ...]:
+        """The clocks for which a node behind whom streams have parted must say how far it has come."""
+        found = []
+        for meet in self.meets:
+            fork = self.tree.fork[meet]
+            parted = edge is fork or edge in self.tree.below(fork)
+            if parted and self._leads(edge, meet):
+                found.append(at_field(self.tree, n.stem(meet.sides[0])))
+        return tuple(dict.fromkeys(found))
+
+    def counter(self, segment: Segment, edge: n.GraphNode, clock: str) -> str | None:
+        """The variable of a loop that counts the items of a stem, where these are numbered in it before a node."""
+        for node in [each for each in segment.nodes if each is edge or each in self._above(edge)][::-1]:
+            for stem in numbered_at(node):
+                if at_field(self.tree, stem) == clock and _numbers(node, stem):
+                    return counter_of(self.tree, node, stem)
+        return None
+
+
+def _numbers(node: n.GraphNode, stem: n.GraphNode) -> bool:
+    """Whether the items that leave a node are numbered by it; found regions are, where they end."""
+    return n.stem(node) is stem and (node is stem or isinstance(node, n.Aggregate))
+
+
+def counter_of(tree: Tree, node: n.GraphNode, stem: n.GraphNode) -> str:
+    return f"at{tree.number[stem]}_{tree.number[node]}"
+
+
+def met_as_channels(segments: Sequence[Segment]) -> tuple[n.Meet, ...]:
+    """The nodes at which streams meet that come from several loops."""
+    return tuple(segment.meet for segment in segments if segment.sides and segment.meet is not None)
