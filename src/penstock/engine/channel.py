@@ -55,12 +55,15 @@ class Channel:
         clocks: Sequence[str] = (),
         *,
         check: bool = False,
+        keeps: bool = False,
     ) -> None:
         """`context` is how regions travel; where it is `auto`, the channel may be told otherwise at any time.
 
-        Where there are `clocks`, the sender tells how far it has come by each.
+        Where there are `clocks`, the sender tells how far it has come by each. With `keeps`, it is noted of each mark
+        how many items were sent before it.
         """
-        self._given = (items, parents, signals, bounds, protocol, context, clocks)
+        self.keeps = keeps or check
+        self.given = (items, parents, signals, bounds, protocol, context, clocks)
         self.clocks = list(clocks)
         self.told, self.passed = dict.fromkeys(clocks, 0), dict.fromkeys(clocks, 0)
         """By each clock: how far the sender has said that it came, and what the receiver has consumed."""
@@ -83,7 +86,8 @@ class Channel:
         """The receiver's credit: how many items it may take before it looks at the next mark."""
         self.since = 0
         """How many items the sender has sent since its last mark; with balance credit, those without credit."""
-        self.sent = self.consumed = self.sent_marks = self.consumed_marks = 0
+        self.sent = self.consumed = self.sent_marks = self.consumed_marks = self.dealt_marks = 0
+        """How many were sent and consumed; marks that were dealt with are those that were more than mere credit."""
         self.regions, self.opened, self.is_open = [0] * self.depth, [0] * self.depth, [0] * self.depth
         """At each depth: how many regions were sent, how many the receiver has opened, and whether one is open."""
         self._is_rebuilt = False
@@ -100,7 +104,7 @@ class Channel:
 
     def twin(self) -> Channel:
         """An empty channel like this one."""
-        return Channel(*self._given)
+        return Channel(*self.given)
 
     @property
     def spans(self) -> bool:
@@ -140,7 +144,7 @@ class Channel:
             before = data.stop - self.since
             if self.trusts and control.start == control.stop:
                 before = data.start
-            if self.is_checked:
+            if self.keeps:
                 control.sent_at[control.stop : marks] = control.credits[control.stop : marks] - data.stop + self.sent
             last = int(self.protocol.grant(control.credits, control.stop, marks, before))
             self.granted += last - before
@@ -305,6 +309,7 @@ class Channel:
             self._pass(passed.tolist())
         self.data.start += items
         self.consumed += items
+        self.dealt_marks += marks - mere
         return marks - mere
 
     def _note_passed(self, items: int, marks: int) -> None:

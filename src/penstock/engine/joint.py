@@ -106,6 +106,8 @@ class JointNode:
         self._seen: tuple[Any, ...] | None = None
         self._look: _Look | None = None
 
+    reads_source = False
+
     # When it may fire
 
     @property

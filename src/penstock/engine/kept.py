@@ -19,8 +19,7 @@ from penstock.engine.intake import arriving
 from penstock.engine.joint import JointNode
 from penstock.engine.keys import KeyValues, taken
 from penstock.engine.loop import Memory, RunningLoop
-from penstock.engine.run import Run
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.run import Run, Runner
 from penstock.engine.state import Arrivals, HeldCells, States
 from penstock.engine.upgrade import upgraded_states
 from penstock.errors import InternalError
@@ -262,7 +261,7 @@ class KeyGroup:
             at[slots] = np.maximum(at[slots], passed)
 
 
-def ending(run: Run, group: KeyGroup, slots: np.ndarray, base: int) -> tuple[Run, Scheduler, KeyGroup]:
+def ending(run: Run, group: KeyGroup, slots: np.ndarray, base: int) -> tuple[Run, Runner, KeyGroup]:
     """A run that does with some keys of a paused one what the end of the stream would, and what it knows of them.
 
     There its keys have the numbers from 0 on, in the order of `slots`. `base` is how many items have come.

@@ -73,6 +73,10 @@ class RunningNode:
         self.counter = Counter()
         self.beats: list[Beat] = []
 
+    @property
+    def reads_source(self) -> bool:
+        return isinstance(self.input, Reader)
+
     # When it may fire
 
     @property

@@ -41,6 +41,8 @@ class Options:
     - `heartbeat`: where streams part and meet again, how many indices a node may go on by before it tells the next
       nodes how far it has come. Unless said, the plan chooses for each channel as many as are safe; 0 tells after each
       firing, and "never" leaves it out, so that a run may stop.
+    - `cores`: on how many threads the nodes are at work, each on one of them. Unless `mapping` says where, a dict from
+      streams to numbers of cores, nodes that follow each other share one.
     - `policy`: which of the nodes that may fire does: the nearest to the results (`downstream`) or to the source
       (`upstream`), or one at `random`, from `seed`.
     - `trace`: note every firing, and every signal that is handed to a node.
@@ -58,6 +60,8 @@ class Options:
     credit: str = "queued"
     threshold: int | None = None
     heartbeat: int | str | None = None
+    cores: int = 1
+    mapping: Mapping[Any, int] | None = None
     policy: str = "downstream"
     seed: int = 0
     trace: bool = False
@@ -76,7 +80,7 @@ class Options:
         return cls(**given)
 
     def __post_init__(self) -> None:
-        for name in ("batch_items", "width", "capacity", "capacity_signals"):
+        for name in ("batch_items", "width", "capacity", "capacity_signals", "cores"):
             self._whole(name, 1)
         self._whole("threshold", 0)
         if self.heartbeat != "never":
@@ -93,6 +97,8 @@ class Options:
         for name in ("compile", "fuse", "trace", "check"):
             if not isinstance(getattr(self, name), bool):
                 raise GraphError(f"run: {name} must be True or False; got {getattr(self, name)!r}")
+        if self.mapping is not None and not isinstance(self.mapping, Mapping):
+            raise GraphError(f"run: mapping must be a dict from streams to numbers of cores; got {self.mapping!r}")
         if not callable(self.clock):
             raise GraphError(f"run: clock must be a function that gives seconds; got {self.clock!r}")
 

@@ -9,15 +9,17 @@ import pyarrow as pa
 
 from penstock.engine.auto import FIRST, Chooser
 from penstock.engine.channel import Channel
+from penstock.engine.crossing import Crossing
 from penstock.engine.intake import Batch, Feeder, Reader, batches
 from penstock.engine.joint import JointNode, Sides
 from penstock.engine.loop import Memory, RunningLoop
 from penstock.engine.node import Beat, RunningNode
 from penstock.engine.options import Options
-from penstock.engine.scheduler import Scheduler, policy
+from penstock.engine.scheduler import Policy, Scheduler, policy
 from penstock.engine.show import lines as lines_of
 from penstock.engine.sinks import ChannelSink, fields_of
 from penstock.engine.statistics import EdgeStatistics, Firing, Statistics
+from penstock.engine.threads import Threads
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field
@@ -29,8 +31,11 @@ from penstock.plan.beat import intervals_of
 from penstock.plan.capacity import Bounds, ChannelPlan, Wanted, bounds, least
 from penstock.plan.context import INTERPRETED, Costs
 from penstock.plan.fuse import Segment, fed_segments
+from penstock.plan.mapping import mapped
 from penstock.plan.plan import plan
 from penstock.plan.sink import Sink
+
+Runner = Scheduler | Threads
 
 
 class Run:
@@ -52,11 +57,15 @@ class Run:
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
         self.contexts = self._contexts()
         self.bounds = self._bounds()
+        self.cores = mapped(self.planned.segments, self.options.cores, self.options.mapping)
+        if self.options.cores > 1 and is_open:
+            raise GraphError("run: a running stream has one core for each task; leave out cores=")
         self.intervals = intervals_of(self.planned, self.bounds, self.options.heartbeat)
         self.deliveries: list[Delivery] = []
         self.firings: list[Firing] = []
         self.nodes: list[RunningNode | JointNode] = []
         self.channels: dict[Segment, Channel] = {}
+        self.crossings: dict[Segment, Crossing] = {}
         self.choosers: dict[Segment, Chooser] = {}
         self.memory = Memory()
         self.has_begun, self.seconds = False, 0.0
@@ -156,7 +165,7 @@ class Run:
 
     # The running parts
 
-    def scheduler(self) -> Scheduler:
+    def scheduler(self) -> Runner:
         """All nodes with their channels, ready to be fired. For a run, once."""
         if self.has_begun:
             raise GraphError("run: a run can be run once; prepare another")
@@ -182,7 +191,26 @@ class Run:
             node = RunningNode(segment, loop, source, width, o.clock, self.firings if o.trace else None)
             node.beats = [Beat(sink.channel, *each) for sink in sinks for each in self._beats(segment, sink)]
             self.nodes.append(node)
+        if len(set(self.cores.values())) > 1:
+            return self._threads(feeder)
         return Scheduler(self.nodes, feeder, policy(o.policy, o.seed, self.nodes), check=o.check)
+
+    def _threads(self, feeder: Feeder) -> Threads:
+        o, by_segment = self.options, {node.segment: node for node in self.nodes}
+        leaving: dict[RunningNode | JointNode, list[tuple[Crossing, RunningNode | JointNode]]] = {}
+        for fed, crossing in self.crossings.items():
+            assert fed.feeder is not None
+            leaving.setdefault(by_segment[fed.feeder], []).append((crossing, by_segment[self._taker(fed)]))
+        cores = {node: self.cores[node.segment] for node in self.nodes}
+
+        def choose(nodes: Sequence[RunningNode | JointNode], thread: int) -> Policy:
+            return policy(o.policy, o.seed + thread, nodes)
+
+        return Threads(self.nodes, feeder, cores, leaving, choose, check=o.check)
+
+    def _taker(self, fed: Segment) -> Segment:
+        """What takes from a channel: a loop, or where its stream meets others."""
+        return next(segment for segment in self.planned.segments if fed is segment or fed in segment.sides)
 
     def _joint(self, segment: Segment, sinks: list[ChannelSink]) -> JointNode:
         assert segment.meet is not None
@@ -220,6 +248,10 @@ class Run:
                 f"at_most="
             ) from None
         self.channels[sink.feeds] = channel
+        assert sink.feeds.feeder is not None
+        if self.cores[sink.feeds.feeder] != self.cores[self._taker(sink.feeds)]:
+            crossing = self.crossings[sink.feeds] = Crossing(channel)
+            return ChannelSink(sink, crossing.sending)
         if context == "auto" and channel.depth:
             self.choosers[sink.feeds] = Chooser(channel, self.options.channel_width, self._costs)
         return ChannelSink(sink, channel, self.choosers.get(sink.feeds))
@@ -227,7 +259,8 @@ class Run:
     def _context_behind(self, sink: Sink) -> str:
         """How regions travel: where marks have places of their own, as marks."""
         wanted = self.contexts[sink.node]
-        return "lane" if sink.clocks and wanted != "sparse" else wanted
+        is_marked = sink.clocks or self.options.cores > 1
+        return "lane" if is_marked and wanted != "sparse" else wanted
 
     def _costs(self) -> Costs:
         if not self.options.compile:
@@ -286,19 +319,22 @@ class Run:
         return Statistics(self.options.channel_width, self.seconds, nodes, edges, tuple(self.firings))
 
     def _edge(self, segment: Segment, channel: Channel) -> EdgeStatistics:
+        """What was counted of a channel; where it crosses threads, what its sender knows of it."""
         assert segment.feeder is not None
+        sender = self.crossings[segment].sending if segment in self.crossings else channel
         return EdgeStatistics(
             segment.feeder.name,
             segment.name,
             channel.context,
             channel.bounds.items,
             channel.bounds.signals,
-            channel.highest_items,
-            channel.highest_signals,
+            sender.highest_items,
+            sender.highest_signals,
             channel.sent,
             channel.granted,
             channel.messages,
-            channel.stalls,
+            sender.stalls,
+            sender.beats,
             self.choosers[segment].switches if segment in self.choosers else 0,
         )
 

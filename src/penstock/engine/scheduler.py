@@ -44,6 +44,13 @@ def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
     return choose
 
 
+def refuse_stuck(nodes: Sequence[Node]) -> None:
+    """Raise where a node has not finished, though none may fire."""
+    stuck = [node.name for node in nodes if not node.is_finished]
+    if stuck:
+        raise InternalError(f"no node can fire, and {', '.join(stuck)} has not finished")
+
+
 class Scheduler:
     """Fires nodes until all have finished.
 
@@ -71,9 +78,7 @@ class Scheduler:
                 each.tell_all()
             node = self.choose()
         if node is None and not self.feeder.is_paused:
-            stuck = [node.name for node in self.nodes if not node.is_finished]
-            if stuck:
-                raise InternalError(f"no node can fire, and {', '.join(stuck)} has not finished")
+            refuse_stuck(self.nodes)
         return node
 
     def fire(self, node: Node) -> Output:

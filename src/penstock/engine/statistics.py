@@ -37,7 +37,8 @@ class NodeStatistics:
 class EdgeStatistics:
     """One channel. `stalls` counts how often its sender had to stop because the channel was full.
 
-    `switches` counts how often `auto` changed the context.
+    `heartbeats` counts how often the sender told how far it had come, and `switches` how often `auto` changed the
+    context.
     """
 
     sender: str
@@ -51,6 +52,7 @@ class EdgeStatistics:
     credits: int
     credit_messages: int
     stalls: int
+    heartbeats: int
     switches: int
 
 

@@ -30,11 +30,11 @@ def intervals_of(planned: Plan, bounds: Mapping[Segment, Bounds], wanted: int | 
 
 
 def _chosen(planned: Plan, bounds: Mapping[Segment, Bounds], clock: str, fed: list[Segment]) -> list[int]:
-    """The safe intervals with the largest sum. Where items carry no index, it is told with every region."""
+    """Safe intervals, the smallest as large as can be. Where items carry no index, it is told with every region."""
     number = _numbers(planned, clock, fed)
     counted = [each for each in fed if _carries(planned, each, clock)]
     edges = [Edge(number[_from(each)], number[_to(planned, each)], bounds[each].items) for each in counted]
-    found = dict(zip(counted, intervals(len(set(number.values())), edges), strict=True))
+    found = dict(zip(counted, intervals(len(set(number.values())), edges, "minimum"), strict=True))
     return [found.get(each, 0) for each in fed]
 
 

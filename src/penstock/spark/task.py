@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from penstock.engine.intake import Arrival, Batch, arriving
-from penstock.engine.run import Run
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.run import Run, Runner
 from penstock.engine.statistics import Statistics
 from penstock.errors import InternalError, PenstockError
 from penstock.graph import nodes as n
@@ -71,7 +70,7 @@ class Keeper(Protocol):
     def resume(self, run: Run) -> None:
         """Let a run, which has not begun, go on from what is remembered."""
 
-    def afterwards(self, run: Run) -> Iterator[tuple[Run, Scheduler]]:
+    def afterwards(self, run: Run) -> Iterator[tuple[Run, Runner]]:
         """What is to be run behind the items, when the run has come to a pause: the end of keys that are idle."""
 
     def keep(self, run: Run) -> Mapping[str, int]:
@@ -367,7 +366,7 @@ def _run(
     yield row(0, COUNTED, sender, stage.number, True, pickle.dumps(counted))
 
 
-def _sent(run: Run, scheduler: Scheduler, outlets: Mapping[n.Send, _Outlet]) -> Iterator[pa.RecordBatch]:
+def _sent(run: Run, scheduler: Runner, outlets: Mapping[n.Send, _Outlet]) -> Iterator[pa.RecordBatch]:
     """Run, and send what comes of it; the rows that leave."""
     for _, output in scheduler.run():
         for delivery in output.deliveries:

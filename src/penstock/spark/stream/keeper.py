@@ -11,8 +11,7 @@ import pyarrow as pa
 from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.engine.kept import KeyGroup, ending, frame_of, key_groups, resume
 from penstock.engine.packed import packed, unpacked
-from penstock.engine.run import Run
-from penstock.engine.scheduler import Scheduler
+from penstock.engine.run import Run, Runner
 from penstock.errors import CheckpointError
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
@@ -139,7 +138,7 @@ class StateKeeper:
         if key in self.pages:
             self.pages[key].touch(columns)
 
-    def afterwards(self, run: Run) -> Iterator[tuple[Run, Scheduler]]:
+    def afterwards(self, run: Run) -> Iterator[tuple[Run, Runner]]:
         for pages in self.pages.values():
             ended, closed = pages.idle()
             slots = np.flatnonzero(ended | closed)

@@ -1,0 +1,164 @@
+"""A channel between two threads: each has a side of its own, and what was written passes between them in blocks.
+
+The sender's kernel writes into its side, and nobody else touches that; the receiver's reads from the other. After a
+firing the sender copies what is new into a block, and posts it; the receiver takes it over when it comes to it, and
+posts back how much it has consumed. What the sender has not heard to be consumed stays on its side, which so holds all
+that is under way: the capacity of the channel is that of the sender's side.
+
+The receiver's side is a channel like any other, with its policy of credit: a block comes to it as from a sender.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.channel import Channel
+from penstock.engine.control import Control
+from penstock.engine.store import Records, Rows
+from penstock.kernels.credit import SIGNAL
+from penstock.plan.sink import INDEX
+
+Columns = dict[str, pa.Array]
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a sender has written since the block before."""
+
+    items: Columns
+    count: int
+    kinds: np.ndarray
+    places: np.ndarray
+    """How many items of the block stand before each mark."""
+    by_clock: list[np.ndarray]
+    parents: list[Columns]
+    opened: list[int]
+    signals: list[np.ndarray]
+    next_index: int
+    told: dict[str, int]
+    is_end: bool
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What a receiver has consumed since it said so before."""
+
+    items: int
+    marks: int
+
+
+class Crossing:
+    """The two sides of a channel that passes from one thread to another.
+
+    Invariant: each side is touched by its own thread only; blocks and what was taken pass by the post.
+    """
+
+    def __init__(self, given: Channel) -> None:
+        self.receiving = given
+        self.sending = _sender_of(given)
+        self.items = self.marks = self.taken_items = self.taken_marks = 0
+        self.told = dict(self.sending.told)
+        self.is_ended = False
+
+    # In the sender's thread
+
+    def block(self) -> Block | None:
+        """What was written since the last block; None where there is nothing."""
+        channel = self.sending
+        count, marks = channel.sent - self.items, channel.sent_marks - self.marks
+        told = {clock: place for clock, place in channel.told.items() if place != self.told[clock]}
+        is_end = channel.is_ended and not self.is_ended
+        if not (count or marks or told or is_end):
+            return None
+        self.items, self.marks, self.is_ended = channel.sent, channel.sent_marks, channel.is_ended
+        self.told.update(told)
+        control, data = channel.control, channel.data
+        some = slice(control.stop - marks, control.stop)
+        kinds = control.kinds[some].copy()
+        opened = [int(np.sum(kinds == 2 * depth)) for depth in range(channel.depth)]
+        return Block(
+            _last(data, count),
+            count,
+            kinds,
+            control.sent_at[some] - (channel.sent - count),
+            [keys[some].copy() for keys in (*control.keys, control.emitted)] if control.keys else [],
+            [_last(rows, number) for rows, number in zip(channel.parents, opened, strict=True)],
+            opened,
+            [records.array[records.stop - number : records.stop].copy() for records, number in self._signals(kinds)],
+            int(data.array_of(INDEX)[data.stop]) if INDEX in data.stores else 0,
+            told,
+            is_end,
+        )
+
+    def _signals(self, kinds: np.ndarray) -> list[tuple[Records, int]]:
+        return [(each, int(np.sum(kinds == SIGNAL + at))) for at, each in enumerate(self.sending.records)]
+
+    def forget(self, taken: Taken) -> None:
+        """What the receiver has consumed makes room."""
+        self.sending.consume(taken.items, taken.marks)
+
+    # In the receiver's thread
+
+    def receive(self, block: Block) -> None:
+        """Take over a block, as if its sender had written here."""
+        channel = self.receiving
+        data, control = channel.data, channel.control
+        queues: list[Rows | Control] = [data, control, *channel.parents, *channel.records]
+        for queue in queues:
+            queue.make_room()
+        _put(data, block.items, data.stop)
+        if INDEX in data.stores:
+            data.array_of(INDEX)[data.stop + block.count] = block.next_index
+        some = slice(control.stop, control.stop + len(block.kinds))
+        control.kinds[some], control.credits[some] = block.kinds, data.stop + block.places
+        for mine, given in zip((*control.keys, control.emitted), block.by_clock, strict=False):
+            mine[some] = given
+        for rows, columns in zip(channel.parents, block.parents, strict=True):
+            _put(rows, columns, rows.stop)
+        for records, signals in zip(channel.records, block.signals, strict=True):
+            records.array[records.stop : records.stop + len(signals)] = signals
+        parents = [rows.stop + number for rows, number in zip(channel.parents, block.opened, strict=True)]
+        numbers = [each.stop + len(signals) for each, signals in zip(channel.records, block.signals, strict=True)]
+        channel.send(data.stop + block.count, some.stop, parents, numbers)
+        for clock, place in block.told.items():
+            channel.tell(clock, place)
+        if block.is_end:
+            channel.end()
+
+    def taken(self) -> Taken | None:
+        """What was consumed since it was last said; None where nothing was."""
+        channel = self.receiving
+        found = Taken(channel.consumed - self.taken_items, channel.dealt_marks - self.taken_marks)
+        if not (found.items or found.marks):
+            return None
+        self.taken_items, self.taken_marks = channel.consumed, channel.dealt_marks
+        return found
+
+
+def _sender_of(given: Channel) -> Channel:
+    """The sender's side: it keeps count of room only, and leaves the place that a message of credit may need."""
+    items, parents, signals, bounds, protocol, context, clocks = given.given
+    kept = bounds.signals - (bounds.threshold is not None)
+    return Channel(
+        items, parents, signals, replace(bounds, signals=kept, threshold=None), protocol, context, clocks, keeps=True
+    )
+
+
+def _last(rows: Rows, count: int) -> Columns:
+    """Copies of the last rows."""
+    if not count:
+        return {name: each.column(rows.stop).slice(rows.stop) for name, each in rows.stores.items()}
+    return {name: _copied(each.column(rows.stop).slice(rows.stop - count)) for name, each in rows.stores.items()}
+
+
+def _copied(column: pa.Array) -> pa.Array:
+    return pa.concat_arrays([column, column.slice(0, 0)])
+
+
+def _put(rows: Rows, columns: Columns, at: int) -> None:
+    for name, column in columns.items():
+        if len(column):
+            rows.stores[name].put(at, column)
