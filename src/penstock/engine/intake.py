@@ -30,15 +30,21 @@ class Batch:
     is_first: bool
     is_last: bool
     places: np.ndarray | None = None
+    end: int = 0
+    """Where items have places: one behind those of all so far, and not behind any that follows."""
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """Some items of a stream, the signals among them (each before the item at an offset), and the items' places."""
+    """Some items of a stream, the signals among them (each before the item at an offset), and the items' places.
+
+    Where items have places, neither these nor those that follow stand before `start`.
+    """
 
     rows: pa.RecordBatch
     signals: tuple[tuple[int, Signal], ...] = ()
     places: np.ndarray | None = None
+    start: int = 0
 
 
 def arriving(source: n.Source, arrivals: Iterable[Arrival], base: int = 0, *, is_open: bool = False) -> Iterator[Batch]:
@@ -48,19 +54,25 @@ def arriving(source: n.Source, arrivals: Iterable[Arrival], base: int = 0, *, is
     """
     fields = source.items.fields
     nothing = pa.RecordBatch.from_arrays([pa.array([], t) for t in fields.values()], names=list(fields))
-    waiting, is_first = None, True
+    waiting, is_first, end = None, True, 0
     for arrival in arrivals:
         if waiting is not None:
-            yield _numbered(waiting, base, is_first, is_last=False)
+            yield _numbered(waiting, base, end, is_first, is_last=False)
             base, is_first = base + waiting.rows.num_rows, False
-        waiting = arrival
+        waiting, end = arrival, _end(arrival, end)
     last = waiting or Arrival(nothing, (), np.empty(0, np.int64))
-    yield _numbered(last, base, is_first, is_last=not is_open)
+    yield _numbered(last, base, end, is_first, is_last=not is_open)
 
 
-def _numbered(arrival: Arrival, base: int, is_first: bool, *, is_last: bool) -> Batch:
+def _end(arrival: Arrival, before: int) -> int:
+    """A place behind all that has arrived; `before` is one behind all that came before."""
+    has_places = arrival.places is not None and len(arrival.places) > 0
+    return int(arrival.places[-1]) + 1 if has_places else max(before, arrival.start)  # type: ignore[index]
+
+
+def _numbered(arrival: Arrival, base: int, end: int, is_first: bool, *, is_last: bool) -> Batch:
     control = tuple(At(base + offset, signal) for offset, signal in arrival.signals)
-    return Batch(arrival.rows, base, control, is_first, is_last, arrival.places)
+    return Batch(arrival.rows, base, control, is_first, is_last, arrival.places, end)
 
 
 def batches(source: n.Source, control: Sequence[At], at_most: int, columns: Collection[str]) -> Iterator[Batch]:
@@ -109,19 +121,20 @@ def portion_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]
     if not is_contiguous(entry):
         index = np.arange(batch.base, batch.base + rows.num_rows + 1)
         if batch.places is not None:
-            index = np.append(batch.places, batch.places[-1] + 1 if len(batch.places) else 0)
+            index = np.append(batch.places, batch.end)
     reached = [given for given in batch.control if given.index <= batch.base + batch.rows.num_rows]
     places = [given.index - batch.base for given in reached]
+    before = [int(index[at] if len(index) > 1 else index[0] + at) for at in places]
     if dropped is not None and dropped.any():
         index, rows = index[np.append(~dropped, True)], rows.filter(pa.array(~dropped))
-        before = np.concatenate(([0], np.cumsum(~dropped)))
-        places = [int(before[place]) for place in places]
+        kept = np.concatenate(([0], np.cumsum(~dropped)))
+        places = [int(kept[place]) for place in places]
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
     _refuse(entry.source, columns, lambda row: int(index[row] if len(index) > 1 else index[0] + row), needed)
     kinds, at, references, records = place_signals(
         list(zip(places, (given.signal for given in reached), strict=True)), signals
     )
-    table = Table(columns, [], records, index, _mark_places([given.index for given in reached]))
+    table = Table(columns, [], records, index, _mark_places(before))
     return Portion(table, rows.num_rows, kinds, at, references, batch.is_last)
 
 

@@ -15,13 +15,14 @@ from penstock.engine.loop import Output
 from penstock.engine.node import Beat
 from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Counter, Firing
+from penstock.engine.tags import LINK, TAG
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.source import to_plain
 from penstock.graph.tree import Tree
 from penstock.kernels.credit import SIGNAL
 from penstock.kernels.meet import NEVER
-from penstock.plan.clock import BEHIND, STEPS
+from penstock.plan.clock import BEFORE, BEHIND, STEPS
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import INDEX
 
@@ -50,6 +51,8 @@ class Sides:
         self.channels, self.clock = list(channels), clock
         self.place = 0
         """All that stands before this place, by the clock of the stem, has been dealt with."""
+        self.numbered = 0
+        """How many items have left, which the node numbers itself where it merges."""
 
     def check(self) -> None:
         for channel in self.channels:
@@ -62,6 +65,8 @@ class Sides:
     def reached(self, clock: str) -> int:
         if clock == self.clock:
             return self.place
+        if clock not in self.channels[0].clocks:
+            return STEPS * (self.numbered + 1) + BEFORE
         return int(min(channel.reached(clock) for channel in self.channels))
 
     def frontier(self, channel: Channel, taken: Ensemble) -> int:
@@ -99,8 +104,6 @@ class JointNode:
         self.width, self.clock, self.trace, self.name = width, clock, trace, segment.name
         self.is_finished = self.is_first = False
         self.counter = Counter()
-        self.numbered = 0
-        """How many items have left."""
         self.sharing = _sharing(tree, self.meet)
         self.beats: list[Beat] = []
         self._seen: tuple[Any, ...] | None = None
@@ -139,11 +142,13 @@ class JointNode:
         """What can be done now; it is looked for again when something has changed."""
         sides = [(c.sent, c.sent_marks, c.granted, c.is_ended, *c.told.values()) for c in self.input.channels]
         room = [(s.channel.consumed, s.channel.consumed_marks, s.channel.sent) for s in self.sinks]
-        seen = (sides, room, self.input.place)
+        seen = (sides, room)
         if seen != self._seen:
             self._seen = seen
             found = self._find()
             self._look = found if found.does_something else None
+            if self._look is None:  # but the sides may have said that they have come further
+                self.input.place = max(self.input.place, min(self._heads))
         return self._look
 
     def _find(self) -> _Look:
@@ -205,7 +210,7 @@ class JointNode:
             for queue, _, kept in sink.channel.needs[1:]:
                 queue.make_room()
                 found.append(queue.avail() - kept)
-        return min(found)
+        return max(min(found), 0)
 
     # A firing
 
@@ -220,7 +225,7 @@ class JointNode:
             self._send(sink, look)
         for channel, items, marks in zip(self.input.channels, look.items, look.passed, strict=True):
             channel.consume(items, marks)
-        self.numbered += len(look.rows)
+        self.input.numbered += len(look.rows)
         self.input.place = max(self.input.place, min(self._heads))
         self._seen = None
         output.rows = len(look.rows)
@@ -251,7 +256,8 @@ class JointNode:
         data = channel.data
         if count:
             for name, each in data.stores.items():
-                each.put(data.stop, self._column(name, each.type, look))  # type: ignore[attr-defined]
+                if name != TAG:
+                    each.put(data.stop, self._column(name, each.type, look))  # type: ignore[attr-defined]
         if INDEX in data.stores and count:
             data.array_of(INDEX)[data.stop + count] = data.array_of(INDEX)[data.stop + count - 1] + 1
         parents, signals = self._send_marks(channel, look)
@@ -277,14 +283,15 @@ class JointNode:
             elif kind % 2 == 0:
                 rows = channel.parents[kind // 2]
                 for name, each in rows.stores.items():
-                    each.put(parents[kind // 2], given.column(kind // 2, name).slice(reference, 1))
+                    if name != LINK:  # like the tags of items, it is written when they are sent
+                        each.put(parents[kind // 2], given.column(kind // 2, name).slice(reference, 1))
                 parents[kind // 2] += 1
         return parents, signals
 
     def _mark_place(self, given: Channel, clock: str, mark: int, before: int) -> int:
         if clock in given.clocks:
             return int(given.control.keys[given.clocks.index(clock)][mark])
-        return STEPS * (self.numbered + before + 1) + 1
+        return STEPS * (self.input.numbered + before + 1) + BEFORE
 
     # Columns
 
@@ -294,7 +301,7 @@ class JointNode:
         if name == self.input.clock:
             return pa.array(look.found)
         if name.startswith("#at"):
-            return pa.array(np.arange(self.numbered + 1, self.numbered + 1 + len(look.rows)))
+            return pa.array(np.arange(1, 1 + len(look.rows)) + self.input.numbered)
         if isinstance(meet, n.Join) and name in meet.present:
             return pa.array(look.rows[:, meet.present.index(name)] >= 0)
         sides = [at for at, side in enumerate(meet.sides) if name.startswith("#") or name in side.shape.fields]

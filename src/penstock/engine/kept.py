@@ -57,7 +57,7 @@ def resume(run: Run, frame: Frame) -> None:
     for at, running in enumerate(run.nodes):
         taken_here = _taken(left, f"loop{at}.")
         if isinstance(running, JointNode):
-            running.numbered, running.input.place = taken_here["counts"].tolist()
+            running.input.numbered, running.input.place = taken_here["counts"].tolist()
         else:
             _into_loop(running.loop, taken_here)
     for at, channel in enumerate(run.channels.values()):
@@ -92,7 +92,7 @@ def _taken(left: Frame, prefix: str) -> Frame:
 
 
 def _of_joint(joint: JointNode) -> Iterator[tuple[str, np.ndarray]]:
-    yield "counts", np.array([joint.numbered, joint.input.place])
+    yield "counts", np.array([joint.input.numbered, joint.input.place])
 
 
 def _of_loop(loop: RunningLoop) -> Iterator[tuple[str, np.ndarray]]:

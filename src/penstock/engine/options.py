@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
+from penstock.engine.statistics import Statistics
 from penstock.errors import GraphError
 
 BATCH_ITEMS = 1 << 20
@@ -35,14 +36,17 @@ class Options:
       65,536 from a channel.
     - `capacity`, `capacity_signals`: how many items, and how many signals and boundaries of regions, a channel holds.
       Unless said, 64 times the width, but at most 131,072 or twice the width.
+    - `memory`, `delay`: in place of `capacity`, how many bytes all channels may have together, and how many items may
+      lie before one on its way to the results. The plan chooses capacities, and a width, within these.
     - `context`: how the regions travel on the channels, `sparse`, `dense`, `lane` or `auto`; or a dict from streams to
       these, for the channels that leave each of them.
     - `credit`: `queued` or `balance`; with the latter, `threshold` is how many items may be sent without credit.
     - `heartbeat`: where streams part and meet again, how many indices a node may go on by before it tells the next
       nodes how far it has come. Unless said, the plan chooses for each channel as many as are safe; 0 tells after each
       firing, and "never" leaves it out, so that a run may stop.
-    - `cores`: on how many threads the nodes are at work, each on one of them. Unless `mapping` says where, a dict from
-      streams to numbers of cores, nodes that follow each other share one.
+    - `cores`: on how many threads the nodes are at work, each on one of them: nodes that follow each other share one.
+      `mapping` says which, a dict from streams to numbers of cores; or it is the statistics of another run of the
+      graph, and the nodes are shared out so that all cores have about as much to do.
     - `policy`: which of the nodes that may fire does: the nearest to the results (`downstream`) or to the source
       (`upstream`), or one at `random`, from `seed`.
     - `trace`: note every firing, and every signal that is handed to a node.
@@ -56,12 +60,14 @@ class Options:
     width: int | None = None
     capacity: int | None = None
     capacity_signals: int | None = None
+    memory: int | None = None
+    delay: int | None = None
     context: str | Mapping[Any, str] = "auto"
     credit: str = "queued"
     threshold: int | None = None
     heartbeat: int | str | None = None
     cores: int = 1
-    mapping: Mapping[Any, int] | None = None
+    mapping: Mapping[Any, int] | Statistics | None = None
     policy: str = "downstream"
     seed: int = 0
     trace: bool = False
@@ -80,8 +86,10 @@ class Options:
         return cls(**given)
 
     def __post_init__(self) -> None:
-        for name in ("batch_items", "width", "capacity", "capacity_signals", "cores"):
+        for name in ("batch_items", "width", "capacity", "capacity_signals", "cores", "memory", "delay"):
             self._whole(name, 1)
+        if self.capacity is not None and (self.memory is not None or self.delay is not None):
+            raise GraphError("run: give capacity=, or memory= and delay= for the plan to choose it, and not both")
         self._whole("threshold", 0)
         if self.heartbeat != "never":
             self._whole("heartbeat", 0)
@@ -97,8 +105,11 @@ class Options:
         for name in ("compile", "fuse", "trace", "check"):
             if not isinstance(getattr(self, name), bool):
                 raise GraphError(f"run: {name} must be True or False; got {getattr(self, name)!r}")
-        if self.mapping is not None and not isinstance(self.mapping, Mapping):
-            raise GraphError(f"run: mapping must be a dict from streams to numbers of cores; got {self.mapping!r}")
+        if not isinstance(self.mapping, (Mapping, Statistics, type(None))):
+            raise GraphError(
+                f"run: mapping must be a dict from streams to numbers of cores, or the statistics of another run; got "
+                f"{self.mapping!r}"
+            )
         if not callable(self.clock):
             raise GraphError(f"run: clock must be a function that gives seconds; got {self.clock!r}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,7 +28,8 @@ from penstock.graph.placing import resolved
 from penstock.graph.reference import Result
 from penstock.graph.tree import At, Delivery, Tree, check_signals
 from penstock.kernels.protocol import protocol
-from penstock.plan.beat import intervals_of
+from penstock.plan.beat import heartbeats
+from penstock.plan.bounded import capacity_within
 from penstock.plan.capacity import Bounds, ChannelPlan, Wanted, bounds, least
 from penstock.plan.context import INTERPRETED, Costs
 from penstock.plan.fuse import Segment, fed_segments
@@ -57,10 +59,10 @@ class Run:
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
         self.contexts = self._contexts()
         self.bounds = self._bounds()
-        self.cores = mapped(self.planned.segments, self.options.cores, self.options.mapping)
+        self.cores = self._mapped()
         if self.options.cores > 1 and is_open:
             raise GraphError("run: a running stream has one core for each task; leave out cores=")
-        self.intervals = intervals_of(self.planned, self.bounds, self.options.heartbeat)
+        self.heartbeats = heartbeats(self.planned, self.bounds, self.options.heartbeat)
         self.deliveries: list[Delivery] = []
         self.firings: list[Firing] = []
         self.nodes: list[RunningNode | JointNode] = []
@@ -73,6 +75,10 @@ class Run:
     def _bounds(self) -> dict[Segment, Bounds]:
         """The bounds of every channel, by the segment that it feeds."""
         o, planned = self.options, self.planned
+        capacity = o.capacity if o.memory is None and o.delay is None else capacity_within(planned, o.memory, o.delay)
+        if capacity != o.capacity:
+            width = o.width or max(1, (capacity or 2) // 2)
+            self.options = o = replace(o, capacity=capacity, width=width, memory=None, delay=None)
         wanted = Wanted(o.channel_width, o.capacity, o.capacity_signals, o.credit == "balance", o.threshold)
         found = {}
         for segment in planned.segments:
@@ -80,6 +86,18 @@ class Run:
                 if sink.feeds is not None:
                     found[sink.feeds] = bounds(segment, sink, wanted)
         return found
+
+    def _mapped(self) -> dict[Segment, int]:
+        """The core of each loop."""
+        segments, cores, given = self.planned.segments, self.options.cores, self.options.mapping
+        if not isinstance(given, Statistics):
+            return mapped(segments, cores, given)
+        names = [node.name for node in given.nodes]
+        if names != [segment.name for segment in segments]:
+            raise GraphError(
+                f"run: mapping= must be the statistics of a run of the same graph; got those of {', '.join(names)}"
+            )
+        return mapped(segments, cores, None, [node.seconds for node in given.nodes])
 
     @property
     def columns(self) -> frozenset[str]:
@@ -222,10 +240,13 @@ class Run:
 
     def _beats(self, segment: Segment, sink: ChannelSink) -> Iterator[tuple[str, int, int | None]]:
         """The clocks by which a node is to tell how far it has come, how often, and where the loop counts for it."""
-        assert sink.sink.feeds is not None
-        for clock, interval in self.intervals.get(sink.sink.feeds, {}).items():
-            counter = self.planned.clocks.counter(segment, sink.sink.node, clock)
-            yield clock, interval, None if counter is None else self.planned.codes[segment].integers.index(counter)
+        fed = sink.sink.feeds
+        assert fed is not None
+        for beats in self.heartbeats:
+            if fed in beats.intervals:
+                counter = self.planned.clocks.counter(segment, sink.sink.node, beats.clock)
+                integers = self.planned.codes[segment].integers
+                yield beats.clock, beats.intervals[fed], None if counter is None else integers.index(counter)
 
     def _batches(self) -> Iterator[Batch]:
         """What the source gives, with the signals from outside at their places."""
@@ -296,7 +317,8 @@ class Run:
         sink = next(sink for sink in self.planned.codes[fed.feeder].sinks if sink.feeds is fed)
         items, marks = least(sink)
         context, reason = self._context_of(fed, sink)
-        return ChannelPlan(fed, self.bounds[fed], items, marks, context, reason)
+        told = tuple(beats.explain(fed) for beats in self.heartbeats if fed in beats.intervals)
+        return ChannelPlan(fed, self.bounds[fed], items, marks, context, reason, told)
 
     def _context_of(self, fed: Segment, sink: Sink) -> tuple[str, str]:
         """How regions travel on a channel, and why."""

@@ -34,6 +34,7 @@ class ChannelPlan:
     marks: int
     context: str
     reason: str
+    heartbeats: tuple[str, ...] = ()
 
 
 MANY, ROOMY = 64, 1 << 17

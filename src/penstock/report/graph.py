@@ -69,6 +69,8 @@ def _channel(channel: ChannelPlan) -> Iterator[str]:
     else:
         yield "  credit: with every signal, for the items before it"
     yield f"  context: {channel.context}; {channel.reason}"
+    for told in channel.heartbeats:
+        yield f"  heartbeat: {told}"
 
 
 def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: str) -> Iterator[str]:
