@@ -12,7 +12,7 @@ the boundaries are found again from these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,7 +27,7 @@ from penstock.engine.tags import LINK, TAG, Tags
 from penstock.errors import InternalError
 from penstock.kernels.credit import CREDIT
 from penstock.plan.capacity import Bounds
-from penstock.plan.clock import BEFORE, STEPS
+from penstock.plan.clock import STEPS
 from penstock.plan.sink import INDEX
 
 Fields = dict[str, pa.DataType]
@@ -52,7 +52,7 @@ class Channel:
         bounds: Bounds,
         protocol: SimpleNamespace,
         context: str = "lane",
-        clocks: Sequence[str] = (),
+        clocks: Mapping[str, int] | None = None,
         *,
         check: bool = False,
         keeps: bool = False,
@@ -64,8 +64,9 @@ class Channel:
         """
         self.keeps = keeps or check
         self.given = (items, parents, signals, bounds, protocol, context, clocks)
-        self.clocks = list(clocks)
-        self.told, self.passed = dict.fromkeys(clocks, 0), dict.fromkeys(clocks, 0)
+        self.done = dict(clocks or {})
+        self.clocks = list(self.done)
+        self.told, self.passed = dict.fromkeys(self.done, 0), dict.fromkeys(self.done, 0)
         """By each clock: how far the sender has said that it came, and what the receiver has consumed."""
         self.beats = 0
         self.bounds, self.protocol, self.is_checked = bounds, protocol, check
@@ -316,7 +317,8 @@ class Channel:
         for clock, keys in zip(self.clocks, self.control.keys, strict=True):
             found = [self.passed[clock]]
             if items and clock in self.data.stores:
-                found.append(STEPS * (int(self.data.array_of(clock)[self.data.start + items - 1]) + 1) + BEFORE)
+                last = int(self.data.array_of(clock)[self.data.start + items - 1])
+                found.append(STEPS * (last + 1) + self.done[clock])
             found += keys[self.control.start : self.control.start + marks].tolist()
             self.passed[clock] = max(found)
 

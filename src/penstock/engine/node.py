@@ -18,7 +18,7 @@ from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Counter, Firing, bin_name
 from penstock.graph import nodes as n
 from penstock.graph.columns import call_on_columns, check_row_by_row
-from penstock.plan.clock import BEFORE, STEPS
+from penstock.plan.clock import BEFORE, STEPS, finished
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import INDEX
 
@@ -41,7 +41,7 @@ class Beat:
         return int(node.input.reached(self.clock))
 
     def is_due(self, node: Any) -> bool:
-        return self.place(node) // STEPS - self.channel.told[self.clock] // STEPS > self.interval
+        return finished(self.place(node)) - finished(self.channel.told[self.clock]) > self.interval
 
     def tell(self, node: Any) -> None:
         """Tell the channel, if that is due."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.engine.auto import FIRST, Chooser
+from penstock.engine.auto import Chooser
 from penstock.engine.channel import Channel
 from penstock.engine.crossing import Crossing
 from penstock.engine.intake import Batch, Feeder, Reader, batches
@@ -17,9 +17,8 @@ from penstock.engine.loop import Memory, RunningLoop
 from penstock.engine.node import Beat, RunningNode
 from penstock.engine.options import Options
 from penstock.engine.scheduler import Policy, Scheduler, policy
-from penstock.engine.show import lines as lines_of
 from penstock.engine.sinks import ChannelSink, fields_of
-from penstock.engine.statistics import EdgeStatistics, Firing, Statistics
+from penstock.engine.statistics import Firing, Statistics
 from penstock.engine.threads import Threads
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
@@ -30,7 +29,7 @@ from penstock.graph.tree import At, Delivery, Tree, check_signals
 from penstock.kernels.protocol import protocol
 from penstock.plan.beat import heartbeats
 from penstock.plan.bounded import capacity_within
-from penstock.plan.capacity import Bounds, ChannelPlan, Wanted, bounds, least
+from penstock.plan.capacity import Bounds, Wanted, bounds
 from penstock.plan.context import INTERPRETED, Costs
 from penstock.plan.fuse import Segment, fed_segments
 from penstock.plan.mapping import mapped
@@ -174,12 +173,9 @@ class Run:
 
     def show(self) -> str:
         """What lies in the channels: items, marks with the credit that each carries, and the receiver's credit."""
-        names = [signal.__name__ for signal in self.planned.signals]
-        lines = []
-        for segment, channel in self.channels.items():
-            assert segment.feeder is not None
-            lines += [f"{segment.feeder.name} → {segment.name}", *(f"  {line}" for line in lines_of(channel, names))]
-        return "\n".join(lines)
+        from penstock.engine.account import shown
+
+        return shown(self)
 
     # The running parts
 
@@ -260,7 +256,8 @@ class Run:
         functions, context = protocol(self.options.compile), self._context_behind(sink)
         bounds = self.bounds[sink.feeds]
         try:
-            given = (fields_of(sink.items), parents, signals, bounds, functions, context, sink.clocks)
+            clocks = {clock: self.planned.clocks.done(sink.node, clock) for clock in sink.clocks}
+            given = (fields_of(sink.items), parents, signals, bounds, functions, context, clocks)
             channel = Channel(*given, check=self.options.check)
         except (MemoryError, ValueError):
             raise GraphError(
@@ -307,58 +304,15 @@ class Run:
         >>> print(run.explain().splitlines()[-3])
         channel loop 1 → loop 2: holds 8 items, 131,072 signals and boundaries; one item sends at most 1 and 1
         """
-        from penstock.report.graph import explain
+        from penstock.engine.account import explained
 
-        channels = [self._channel_plan(fed) for fed in self.bounds]
-        return explain(self.tree, self.planned.segments, channels, compile=self.options.compile)
-
-    def _channel_plan(self, fed: Segment) -> ChannelPlan:
-        assert fed.feeder is not None
-        sink = next(sink for sink in self.planned.codes[fed.feeder].sinks if sink.feeds is fed)
-        items, marks = least(sink)
-        context, reason = self._context_of(fed, sink)
-        told = tuple(beats.explain(fed) for beats in self.heartbeats if fed in beats.intervals)
-        return ChannelPlan(fed, self.bounds[fed], items, marks, context, reason, told)
-
-    def _context_of(self, fed: Segment, sink: Sink) -> tuple[str, str]:
-        """How regions travel on a channel, and why."""
-        wanted = self.contexts[sink.node]
-        if sink.clocks and sink.parents and wanted != "sparse":
-            return "lane", "streams meet by their marks"
-        if not sink.parents:
-            return wanted if wanted == "sparse" else "lane", "no region is open here"
-        if wanted != "auto":
-            return wanted, "asked for"
-        chooser = self.choosers.get(fed)
-        if chooser is None or chooser.choice is None:
-            return "lane", f"auto, until {FIRST} ensembles have been seen"
-        return chooser.choice.context, f"auto: {chooser.choice.reason}"
+        return explained(self)
 
     def statistics(self) -> Statistics:
         """What was counted, so far."""
-        nodes = tuple(node.counter.record(node.name, node.width, node.outputs_per_input()) for node in self.nodes)
-        edges = tuple(self._edge(segment, channel) for segment, channel in self.channels.items())
-        return Statistics(self.options.channel_width, self.seconds, nodes, edges, tuple(self.firings))
+        from penstock.engine.account import statistics
 
-    def _edge(self, segment: Segment, channel: Channel) -> EdgeStatistics:
-        """What was counted of a channel; where it crosses threads, what its sender knows of it."""
-        assert segment.feeder is not None
-        sender = self.crossings[segment].sending if segment in self.crossings else channel
-        return EdgeStatistics(
-            segment.feeder.name,
-            segment.name,
-            channel.context,
-            channel.bounds.items,
-            channel.bounds.signals,
-            sender.highest_items,
-            sender.highest_signals,
-            channel.sent,
-            channel.granted,
-            channel.messages,
-            sender.stalls,
-            sender.beats,
-            self.choosers[segment].switches if segment in self.choosers else 0,
-        )
+        return statistics(self)
 
 
 def _in_turn(

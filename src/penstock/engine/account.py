@@ -1,0 +1,82 @@
+"""What a run tells of itself: its plan with what was chosen so far, what lies in its channels, what was counted."""
+
+from __future__ import annotations
+
+from penstock.engine.auto import FIRST
+from penstock.engine.channel import Channel
+from penstock.engine.run import Run
+from penstock.engine.show import lines
+from penstock.engine.statistics import EdgeStatistics, Statistics
+from penstock.plan.capacity import ChannelPlan, least
+from penstock.plan.fuse import Segment
+from penstock.plan.sink import Sink
+
+
+def explained(run: Run) -> str:
+    """The graph and its plan as text."""
+    from penstock.report.graph import explain
+
+    channels = [_channel_plan(run, fed) for fed in run.bounds]
+    return explain(run.tree, run.planned.segments, channels, compile=run.options.compile)
+
+
+def _channel_plan(run: Run, fed: Segment) -> ChannelPlan:
+    assert fed.feeder is not None
+    sink = next(sink for sink in run.planned.codes[fed.feeder].sinks if sink.feeds is fed)
+    items, marks = least(sink)
+    context, reason = _context_of(run, fed, sink)
+    told = tuple(beats.explain(fed) for beats in run.heartbeats if fed in beats.intervals)
+    return ChannelPlan(fed, run.bounds[fed], items, marks, context, reason, told)
+
+
+def _context_of(run: Run, fed: Segment, sink: Sink) -> tuple[str, str]:
+    """How regions travel on a channel, and why."""
+    wanted = run.contexts[sink.node]
+    if sink.clocks and sink.parents and wanted != "sparse":
+        return "lane", "streams meet by their marks"
+    if not sink.parents:
+        return wanted if wanted == "sparse" else "lane", "no region is open here"
+    if wanted != "auto":
+        return wanted, "asked for"
+    chooser = run.choosers.get(fed)
+    if chooser is None or chooser.choice is None:
+        return "lane", f"auto, until {FIRST} ensembles have been seen"
+    return chooser.choice.context, f"auto: {chooser.choice.reason}"
+
+
+def shown(run: Run) -> str:
+    """What lies in the channels: items, marks with the credit that each carries, and the receiver's credit."""
+    names = [signal.__name__ for signal in run.planned.signals]
+    found = []
+    for segment, channel in run.channels.items():
+        assert segment.feeder is not None
+        found += [f"{segment.feeder.name} → {segment.name}", *(f"  {line}" for line in lines(channel, names))]
+    return "\n".join(found)
+
+
+def statistics(run: Run) -> Statistics:
+    """What was counted, so far."""
+    nodes = tuple(node.counter.record(node.name, node.width, node.outputs_per_input()) for node in run.nodes)
+    edges = tuple(_edge(run, segment, channel) for segment, channel in run.channels.items())
+    return Statistics(run.options.channel_width, run.seconds, nodes, edges, tuple(run.firings))
+
+
+def _edge(run: Run, segment: Segment, channel: Channel) -> EdgeStatistics:
+    """What was counted of a channel; where it crosses threads, what its sender knows of it."""
+    assert segment.feeder is not None
+    sender = run.crossings[segment].sending if segment in run.crossings else channel
+    return EdgeStatistics(
+        segment.feeder.name,
+        segment.name,
+        channel.context,
+        channel.bounds.items,
+        channel.bounds.signals,
+        sender.highest_items,
+        sender.highest_signals,
+        channel.sent,
+        channel.granted,
+        channel.messages,
+        sender.stalls,
+        sender.beats,
+        run.choosers[segment].switches if segment in run.choosers else 0,
+    )
