@@ -66,7 +66,7 @@ LAZY_EXCEPTIONS: dict[str, frozenset[str]] = {
     # a job tells how far it is, as a record that reports show.
     "spark/monitor.py": frozenset({"report"}),
     # explain is a method of a run too, which knows what was chosen while it ran.
-    "engine/run.py": frozenset({"report"}),
+    "engine/account.py": frozenset({"report"}),
 }
 
 

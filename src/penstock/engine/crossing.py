@@ -13,31 +13,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.engine.channel import Channel
-from penstock.engine.control import Control
-from penstock.engine.store import Records, Rows
+from penstock.engine.piece import Piece, last_rows, put
+from penstock.engine.store import Records
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.sink import INDEX
-
-Columns = dict[str, pa.Array]
 
 
 @dataclass(frozen=True)
 class Block:
-    """What a sender has written since the block before."""
+    """What a sender has written since the block before, how far it has come by each clock, and whether it has ended."""
 
-    items: Columns
-    count: int
-    kinds: np.ndarray
-    places: np.ndarray
-    """How many items of the block stand before each mark."""
-    by_clock: list[np.ndarray]
-    parents: list[Columns]
-    opened: list[int]
-    signals: list[np.ndarray]
-    next_index: int
+    piece: Piece
     told: dict[str, int]
     is_end: bool
 
@@ -79,19 +67,18 @@ class Crossing:
         some = slice(control.stop - marks, control.stop)
         kinds = control.kinds[some].copy()
         opened = [int(np.sum(kinds == 2 * depth)) for depth in range(channel.depth)]
-        return Block(
-            _last(data, count),
+        piece = Piece(
+            last_rows(data, count),
             count,
             kinds,
             control.sent_at[some] - (channel.sent - count),
             [keys[some].copy() for keys in (*control.keys, control.emitted)] if control.keys else [],
-            [_last(rows, number) for rows, number in zip(channel.parents, opened, strict=True)],
+            [last_rows(rows, number) for rows, number in zip(channel.parents, opened, strict=True)],
             opened,
             [records.array[records.stop - number : records.stop].copy() for records, number in self._signals(kinds)],
             int(data.array_of(INDEX)[data.stop]) if INDEX in data.stores else 0,
-            told,
-            is_end,
         )
+        return Block(piece, told, is_end)
 
     def _signals(self, kinds: np.ndarray) -> list[tuple[Records, int]]:
         return [(each, int(np.sum(kinds == SIGNAL + at))) for at, each in enumerate(self.sending.records)]
@@ -105,24 +92,7 @@ class Crossing:
     def receive(self, block: Block) -> None:
         """Take over a block, as if its sender had written here."""
         channel = self.receiving
-        data, control = channel.data, channel.control
-        queues: list[Rows | Control] = [data, control, *channel.parents, *channel.records]
-        for queue in queues:
-            queue.make_room()
-        _put(data, block.items, data.stop)
-        if INDEX in data.stores:
-            data.array_of(INDEX)[data.stop + block.count] = block.next_index
-        some = slice(control.stop, control.stop + len(block.kinds))
-        control.kinds[some], control.credits[some] = block.kinds, data.stop + block.places
-        for mine, given in zip((*control.keys, control.emitted), block.by_clock, strict=False):
-            mine[some] = given
-        for rows, columns in zip(channel.parents, block.parents, strict=True):
-            _put(rows, columns, rows.stop)
-        for records, signals in zip(channel.records, block.signals, strict=True):
-            records.array[records.stop : records.stop + len(signals)] = signals
-        parents = [rows.stop + number for rows, number in zip(channel.parents, block.opened, strict=True)]
-        numbers = [each.stop + len(signals) for each, signals in zip(channel.records, block.signals, strict=True)]
-        channel.send(data.stop + block.count, some.stop, parents, numbers)
+        put(channel, block.piece)
         for clock, place in block.told.items():
             channel.tell(clock, place)
         if block.is_end:
@@ -145,20 +115,3 @@ def _sender_of(given: Channel) -> Channel:
     return Channel(
         items, parents, signals, replace(bounds, signals=kept, threshold=None), protocol, context, clocks, keeps=True
     )
-
-
-def _last(rows: Rows, count: int) -> Columns:
-    """Copies of the last rows."""
-    if not count:
-        return {name: each.column(rows.stop).slice(rows.stop) for name, each in rows.stores.items()}
-    return {name: _copied(each.column(rows.stop).slice(rows.stop - count)) for name, each in rows.stores.items()}
-
-
-def _copied(column: pa.Array) -> pa.Array:
-    return pa.concat_arrays([column, column.slice(0, 0)])
-
-
-def _put(rows: Rows, columns: Columns, at: int) -> None:
-    for name, column in columns.items():
-        if len(column):
-            rows.stores[name].put(at, column)

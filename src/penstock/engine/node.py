@@ -34,6 +34,8 @@ class Beat:
     clock: str
     interval: int
     counter: int | None
+    is_asked_for: bool = False
+    """Whether the interval was chosen by hand, and may not be safe."""
 
     def place(self, node: Any) -> int:
         if self.counter is not None:

@@ -234,7 +234,7 @@ class Run:
         node.beats = [Beat(sink.channel, *each) for sink in sinks for each in self._beats(segment, sink)]
         return node
 
-    def _beats(self, segment: Segment, sink: ChannelSink) -> Iterator[tuple[str, int, int | None]]:
+    def _beats(self, segment: Segment, sink: ChannelSink) -> Iterator[tuple[str, int, int | None, bool]]:
         """The clocks by which a node is to tell how far it has come, how often, and where the loop counts for it."""
         fed = sink.sink.feeds
         assert fed is not None
@@ -242,7 +242,8 @@ class Run:
             if fed in beats.intervals:
                 counter = self.planned.clocks.counter(segment, sink.sink.node, beats.clock)
                 integers = self.planned.codes[segment].integers
-                yield beats.clock, beats.intervals[fed], None if counter is None else integers.index(counter)
+                at = None if counter is None else integers.index(counter)
+                yield beats.clock, beats.intervals[fed], at, bool(self.options.heartbeat)
 
     def _batches(self) -> Iterator[Batch]:
         """What the source gives, with the signals from outside at their places."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
 
+from penstock.engine.blocking import stuck_error
 from penstock.engine.intake import Feeder
 from penstock.engine.joint import JointNode
 from penstock.engine.loop import Output
@@ -45,10 +46,9 @@ def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
 
 
 def refuse_stuck(nodes: Sequence[Node]) -> None:
-    """Raise where a node has not finished, though none may fire."""
-    stuck = [node.name for node in nodes if not node.is_finished]
-    if stuck:
-        raise InternalError(f"no node can fire, and {', '.join(stuck)} has not finished")
+    """Raise where a node has not finished, though none may fire: who waits for whom."""
+    if not all(node.is_finished for node in nodes):
+        raise stuck_error(nodes)
 
 
 class Scheduler:

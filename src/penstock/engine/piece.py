@@ -1,0 +1,94 @@
+"""A piece of what a channel holds, copied out of it, to be put into another: items, marks, parents and signals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.channel import Channel
+from penstock.engine.control import Control
+from penstock.engine.ensemble import Ensemble
+from penstock.engine.store import Rows
+from penstock.kernels.credit import SIGNAL
+from penstock.plan.sink import INDEX
+
+Columns = dict[str, pa.Array]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some items with the marks among them."""
+
+    items: Columns
+    count: int
+    kinds: np.ndarray
+    places: np.ndarray
+    """How many items of the piece stand before each mark."""
+    by_clock: list[np.ndarray]
+    """The places of marks by each clock, and who has emitted them."""
+    parents: list[Columns]
+    opened: list[int]
+    signals: list[np.ndarray]
+    next_index: int
+
+
+def piece_of(channel: Channel, taken: Ensemble, row: int, stop: int, mark: int, last: int) -> Piece:
+    """The rows and marks of an ensemble between these, copied."""
+    control, some = channel.control, slice(mark, last)
+    kinds, references = taken.kinds[some].copy(), taken.references[some]
+    opened = [references[kinds == 2 * depth] for depth in range(channel.depth)]
+    signals = [references[kinds == SIGNAL + number] for number in range(len(channel.records))]
+    return Piece(
+        {name: copied(each.column(stop).slice(row)) for name, each in channel.data.stores.items()},
+        stop - row,
+        kinds,
+        taken.places[some] - row,
+        [keys[some].copy() for keys in (*control.keys, control.emitted)] if control.keys else [],
+        [_taken(rows, at) for rows, at in zip(channel.parents, opened, strict=True)],
+        [len(at) for at in opened],
+        [records.array[at] for records, at in zip(channel.records, signals, strict=True)],
+        int(channel.data.array_of(INDEX)[stop]) if INDEX in channel.data.stores else 0,
+    )
+
+
+def put(channel: Channel, piece: Piece) -> None:
+    """Put a piece into a channel, as if its sender had written it there."""
+    data, control = channel.data, channel.control
+    queues: list[Rows | Control] = [data, control, *channel.parents, *channel.records]
+    for queue in queues:
+        queue.make_room()
+    _put(data, piece.items)
+    if INDEX in data.stores:
+        data.array_of(INDEX)[data.stop + piece.count] = piece.next_index
+    some = slice(control.stop, control.stop + len(piece.kinds))
+    control.kinds[some], control.credits[some] = piece.kinds, data.stop + piece.places
+    for mine, given in zip((*control.keys, control.emitted), piece.by_clock, strict=False):
+        mine[some] = given
+    for rows, columns in zip(channel.parents, piece.parents, strict=True):
+        _put(rows, columns)
+    for records, signals in zip(channel.records, piece.signals, strict=True):
+        records.array[records.stop : records.stop + len(signals)] = signals
+    parents = [rows.stop + number for rows, number in zip(channel.parents, piece.opened, strict=True)]
+    numbers = [each.stop + len(signals) for each, signals in zip(channel.records, piece.signals, strict=True)]
+    channel.send(data.stop + piece.count, some.stop, parents, numbers)
+
+
+def last_rows(rows: Rows, count: int) -> Columns:
+    """Copies of the last rows."""
+    return {name: copied(each.column(rows.stop).slice(rows.stop - count)) for name, each in rows.stores.items()}
+
+
+def copied(column: pa.Array) -> pa.Array:
+    return pa.concat_arrays([column, column.slice(0, 0)])
+
+
+def _taken(rows: Rows, at: np.ndarray) -> Columns:
+    return {name: each.column(rows.stop).take(pa.array(at)) for name, each in rows.stores.items()}
+
+
+def _put(rows: Rows, columns: Columns) -> None:
+    for name, column in columns.items():
+        if len(column):
+            rows.stores[name].put(rows.stop, column)
