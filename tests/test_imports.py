@@ -67,6 +67,8 @@ LAZY_EXCEPTIONS: dict[str, frozenset[str]] = {
     "spark/monitor.py": frozenset({"report"}),
     # explain is a method of a run too, which knows what was chosen while it ran.
     "engine/account.py": frozenset({"report"}),
+    # the parts of a flexible node are made with the other parts of a run.
+    "engine/run.py": frozenset({"flex"}),
 }
 
 

@@ -9,8 +9,9 @@
  * - There are no messages for one side only.
  *
  * spin explores every interleaving and every choice. It finds a deadlock as an invalid end state, and what is not
- * precise as an assertion violated. Planted faults: RAISE_UV, RAISE_VX (added to an interval), NO_DUMMY, NO_FLUSH, NO_WAIT,
- * FIRST_SIDE.
+ * precise as an assertion violated. A step is atomic, and its guard asks for room for all that it may send, so nothing
+ * blocks within it. Faults that can be planted: RAISE_UV, RAISE_VX (added to the interval), NO_DUMMY, NO_FLUSH,
+ * NO_WAIT, FIRST_SIDE. Capacities are given for all four edges or for none, and so are intervals.
  */
 
 #ifndef INDICES
@@ -95,7 +96,6 @@ byte birth[COMMONS + 1];
 #define MAY_SAY(e, c)    (TAKEN(e, c) < CONTROL)
 
 inline send_token(e, q, i) {
-    assert(nfull(q));
     q!i;
     edge[e].untold++
 }
@@ -138,11 +138,11 @@ inline beat(e, c, h, i) {
 
 /* --- the receiver of an edge -------------------------------------------------------------------------------------- */
 
-#define NEWS(e, c) (!edge[e].waiting && (nempty(c) || edge[e].beats || (edge[e].closed && edge[e].known != END)))
+#define NEWS(e, c) (!edge[e].waiting && (len(c) > 0 || edge[e].beats || (edge[e].closed && edge[e].known != END)))
 
 inline look(e, q, c) {
     if
-    :: nempty(c) ->
+    :: len(c) > 0 ->
         c?kind, credits, index;
         edge[e].credit = edge[e].credit + credits;
         edge[e].known = index;
@@ -150,11 +150,11 @@ inline look(e, q, c) {
         :: kind == common -> edge[e].waiting = true; edge[e].place = index
         :: else
         fi
-    :: empty(c) && edge[e].beats ->
+    :: len(c) == 0 && edge[e].beats ->
         edge[e].credit = edge[e].credit + edge[e].beat_credits;
         edge[e].known = edge[e].beat_index;
         edge[e].beats = false; edge[e].beat_credits = 0; edge[e].beat_index = 0
-    :: empty(c) && !edge[e].beats ->
+    :: len(c) == 0 && !edge[e].beats ->
         edge[e].credit = edge[e].credit + edge[e].untold;
         edge[e].untold = 0;
         edge[e].known = END
@@ -166,7 +166,7 @@ inline look(e, q, c) {
 /* A token with credit is always there: it was sent before its credit. */
 inline see_head(e, q) {
     if
-    :: edge[e].credit > 0 -> assert(nempty(q)); q?<edge[e].head>
+    :: edge[e].credit > 0 -> assert(len(q) > 0); q?<edge[e].head>
     :: else -> edge[e].head = 0
     fi
 }
@@ -223,8 +223,8 @@ proctype u() {
     atomic { choose_due() };
     do
     :: atomic {
-           i <= INDICES && !computed && (i == 0 || (nfull(tokens_uv) && nfull(tokens_uw)))
-           && (due == 0 || BOTH_MAY_SAY) && (due > 0 || BOTH_MAY_BEAT) ->
+           i <= INDICES && !computed && (i == 0 || (len(tokens_uv) < Q_UV && len(tokens_uw) < Q_UW)) &&
+           (due == 0 || BOTH_MAY_SAY) && (due > 0 || BOTH_MAY_BEAT) ->
            if
            :: i > 0 -> send_token(UV, tokens_uv, i)
            :: true
@@ -244,14 +244,14 @@ proctype u() {
     od
 }
 
-/* v and w: from edge a with the channels p and c to edge b with the channels q and d, whose interval is h. */
-proctype inner(byte a; chan p; chan c; byte b; chan q; chan d; byte h) {
+/* v and w: from edge a with the channels p and c to edge b with the channels q and d, of this capacity and interval. */
+proctype inner(byte a; chan p; chan c; byte b; chan q; chan d; byte capacity; byte h) {
     byte at, acted, credits, index;
     mtype kind;
     do
     :: atomic { NEWS(a, c) -> look(a, p, c) }
     :: atomic {
-           edge[a].head > 0 && nfull(q) && MAY_BEAT(b, d, h, edge[a].head) ->
+           edge[a].head > 0 && len(q) < capacity && MAY_BEAT(b, d, h, edge[a].head) ->
            assert(edge[a].head > at);
            at = edge[a].head;
            take(a, p);
@@ -313,14 +313,14 @@ proctype x() {
     :: atomic { HAS_ENDED(VX) && HAS_ENDED(WX) -> break }
     od;
     assert(acted == born);
-    assert(empty(tokens_uv) && empty(tokens_vx) && empty(tokens_uw) && empty(tokens_wx))
+    assert(len(tokens_uv) + len(tokens_vx) + len(tokens_uw) + len(tokens_wx) == 0)
 }
 
 init {
     atomic {
         run u();
-        run inner(UV, tokens_uv, messages_uv, VX, tokens_vx, messages_vx, I_VX);
-        run inner(UW, tokens_uw, messages_uw, WX, tokens_wx, messages_wx, I_WX);
+        run inner(UV, tokens_uv, messages_uv, VX, tokens_vx, messages_vx, Q_VX, I_VX);
+        run inner(UW, tokens_uw, messages_uw, WX, tokens_wx, messages_wx, Q_WX, I_WX);
         run x()
     }
 }

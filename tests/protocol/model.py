@@ -2,7 +2,7 @@
 
 A token is its index, a state is 72 bytes, and `successors` gives every state that one step of one node can lead to.
 What is a free choice in a real run (which outputs drop an index, where the source places its control messages) is a
-choice of the machine. Nothing here is shared with the engine.
+choice of the machine. Nothing here is shared with the engine. All functions are compiled by Numba.
 
 **The protocol.** An edge has a data queue and a control queue, both bounded. A message in the control queue carries
 the *credits* for the tokens sent since the message before it, and an *index* m: every token up to m has been sent. It
@@ -15,7 +15,7 @@ Control*). Each point says more to the receiver, or demands more of the sender:
 
 - Every message tells the index i of the computation behind which it is sent, also a credit flush and a user's message.
   There a flush tells the index of the last token sent, and a user's message tells nothing of dropped indices.
-- One rule after the user's messages, where the paper has one for dummies before them and one for flushes among them.
+- One rule after the user's messages; the paper has one for dummies before them, and one for flushes among them.
 - Of two heartbeats in a row at the end of the control queue one is made: credits added, the later index.
 - A node begins nothing unless all that may come of it has room in all its outputs (`blocking=0`). In the paper each
   emission waits by itself, in the middle of a computation, edge after edge (`blocking=1`).
@@ -23,8 +23,6 @@ Control*). Each point says more to the receiver, or demands more of the sender:
   one that was born on a side for the next node only, *aside*, when all sides are known up to its place. The paper does
   not bring control messages of several edges together.
 - The end of a stream is a flag that needs no place; the last credits go with it.
-
-All functions are compiled by Numba, with one `Model` as their parameter.
 """
 
 from __future__ import annotations
@@ -39,12 +37,11 @@ EDGES = ("uv", "vx", "uw", "wx")
 HEARTBEAT, COMMON, ASIDE = 1, 2, 3
 """The kinds of messages. Common: from u, on all edges, handed on by all. Aside: for the receiver of one edge."""
 
-NONE, NO_DUMMY, NO_FLUSH, DROP_MISSING, NO_WAIT, FIRST_SIDE, EARLY_ACTION = range(7)
+NONE, NO_DUMMY, NO_FLUSH, DROP_MISSING, NO_WAIT, FIRST_SIDE, EARLY_ACTION, NO_ROOM = range(8)
 """The faults that can be planted."""
 
 RULE, THRESHOLD, SILENT = range(3)
-"""When a sender speaks unasked: by the heartbeat rule; when the queue is full of tokens without credit (algorithm 3);
-never."""
+"""When a sender speaks unasked: by the heartbeat rule; when its queue is full of tokens without credit; never."""
 
 WHEN_FULL, ALWAYS, NEVER = range(3)
 """When a heartbeat is merged with the one before it."""
@@ -83,9 +80,7 @@ AT_V, AT_W, AT_X, PLACES, ACTED, UNDER_WAY, WRONG = range(4 * WIDTH + 6, 4 * WID
 STAGE, WORK = 4 * WIDTH + 13, 4 * WIDTH + 16
 SIZE = 72
 
-END = 7
-"""More than any index."""
-
+END = 7  # more than any index
 RIGHT, COMPUTED_LATE, ACTED_LATE, OTHER_PLACE, OVERFULL, LOST, STUCK = range(7)
 VERDICTS = (
     "right",
@@ -99,7 +94,6 @@ VERDICTS = (
 
 State = Any
 """An array of SIZE whole numbers from 0 to 255; wide ones, so that Numba compiles every function for one type only."""
-
 compiled = njit(error_model="numpy", no_cfunc_wrapper=True, no_cpython_wrapper=True)
 """For functions that only compiled ones call: they compile in two thirds of the time."""
 
@@ -213,6 +207,8 @@ def has_room(m: Model, s: State, e: int, i: int, is_user: int, kind: int) -> boo
     untold = s[e * WIDTH + UNTOLD]
     if is_user and length(s, e * WIDTH + DATA, DATA_MOST) >= m.data[e]:
         return False
+    if m.fault == NO_ROOM:
+        return True
     wanted = (m.bursts[e] if is_user else 0) + (1 if concerns(kind, e) else 0)
     if wanted > 0:
         return controls(s, e) + wanted <= m.control[e]

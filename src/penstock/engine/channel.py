@@ -105,7 +105,7 @@ class Channel:
 
     def twin(self) -> Channel:
         """An empty channel like this one."""
-        return Channel(*self.given)
+        return Channel(*self.given, check=self.is_checked)
 
     @property
     def spans(self) -> bool:
@@ -324,8 +324,16 @@ class Channel:
 
     def reached(self, clock: str) -> int:
         """How far the receiver has come: it has consumed all that stands before this place, and no more will come."""
-        is_empty = self.data.start == self.data.stop and self.control.start == self.control.stop
-        return max(self.passed[clock], self.told[clock]) if is_empty else self.passed[clock]
+        is_through = self.is_all(self.data.start, self.control.start)
+        return max(self.passed[clock], self.told[clock]) if is_through else self.passed[clock]
+
+    def is_all(self, item: int, mark: int) -> bool:
+        """Whether all that the sender has given credit for lies before an item and a mark.
+
+        What it was told then holds for the rest: with word of how far it has come, a sender gives credit for all.
+        """
+        without = 0 if self.trusts else self.since
+        return item + without == self.data.stop and mark == self.control.stop
 
     def _pass(self, passed: list[int]) -> None:
         """Note regions that were opened and closed, and signals that were handled."""

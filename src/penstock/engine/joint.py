@@ -22,7 +22,7 @@ from penstock.graph.source import to_plain
 from penstock.graph.tree import Tree
 from penstock.kernels.credit import SIGNAL
 from penstock.kernels.meet import NEVER
-from penstock.plan.clock import BEFORE, BEHIND, STEPS
+from penstock.plan.clock import BEFORE, STEPS
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import INDEX
 
@@ -76,8 +76,9 @@ class Sides:
         keys = channel.control.keys[channel.clocks.index(self.clock)]
         found = [channel.passed[self.clock], *keys[taken.first_mark : taken.last_mark].tolist()]
         if taken.stop > taken.start:
-            found.append(STEPS * (int(channel.data.array_of(self.clock)[taken.stop - 1]) + 1) + BEHIND)
-        if taken.stop == channel.data.stop and taken.last_mark == channel.control.stop:
+            last = int(channel.data.array_of(self.clock)[taken.stop - 1])
+            found.append(STEPS * (last + 1) + channel.done[self.clock])
+        if channel.is_all(taken.stop, taken.last_mark):
             found.append(channel.told[self.clock])
         return int(max(found))
 
@@ -196,7 +197,7 @@ class JointNode:
         if mark < taken.last_mark:
             found.append(int(channel.control.keys[channel.clocks.index(self.input.clock)][mark]))
         if row < taken.stop:
-            found.append(STEPS * int(channel.data.array_of(self.input.clock)[row]) + BEHIND)
+            found.append(STEPS * int(channel.data.array_of(self.input.clock)[row]) + BEFORE)
         return min(found)
 
     def _room_items(self) -> int:
@@ -243,6 +244,10 @@ class JointNode:
     def _tell(self) -> None:
         for beat in self.beats:
             beat.tell(self)
+
+    def letters(self) -> list[Any]:
+        """What it has to say to others; only a split has."""
+        return []
 
     def tell_all(self) -> None:
         """From now on, tell at once how far it has come."""

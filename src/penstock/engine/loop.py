@@ -23,7 +23,7 @@ from penstock.kernels import compile as compiler
 from penstock.kernels import support
 from penstock.kernels.address import addressed, addresses, can_address
 from penstock.kernels.fingerprint import fingerprint
-from penstock.plan.sink import INDEX, index_level, is_contiguous
+from penstock.plan.sink import INDEX, enters_contiguous, index_level
 from penstock.plan.spec import Cells, Code, Keys
 
 
@@ -134,7 +134,7 @@ class RunningLoop:
         self.index_level = index_level(code.segment.entry.shape)
         takes_index = bool(channels) or any(sink.has_places for sink in code.sinks)
         self.has_index = takes_index and self.index_level is None
-        self.is_contiguous = is_contiguous(code.segment.entry)
+        self.is_contiguous = enters_contiguous(code.segment)
         self.is_keyed = bool(code.keys) or any(node.given.key is not None for node in code.states.values())
         self.is_first = True
         self.is_addressed = self.is_compiled and (bool(channels) or code.segment.feeder is not None)
@@ -363,7 +363,7 @@ def index_at(code: Code, ensemble: Ensemble, row: int, mark: int = -1) -> int:
     level = index_level(code.segment.entry.shape)
     if level is None:
         row, indices = min(row, ensemble.stop), ensemble.window.indices()
-        return int(indices[0]) + row if is_contiguous(code.segment.entry) else int(indices[row])
+        return int(indices[0]) + row if enters_contiguous(code.segment) else int(indices[row])
     (indices,) = ensemble.window.arrays(level, INDEX, False)
     if mark >= ensemble.first_mark:
         after = mark + int(ensemble.kinds[mark] == 2 * level)  # a region that opens here is open at its mark

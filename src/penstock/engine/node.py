@@ -155,6 +155,10 @@ class RunningNode:
         for beat in self.beats:
             beat.tell(self)
 
+    def letters(self) -> list[Any]:
+        """What it has to say to others; only a split has."""
+        return []
+
     def tell_all(self) -> None:
         """From now on, tell at once how far it has come."""
         self.beats = [replace(beat, interval=0) for beat in self.beats]

@@ -60,7 +60,7 @@ def put(channel: Channel, piece: Piece) -> None:
     for queue in queues:
         queue.make_room()
     _put(data, piece.items)
-    if INDEX in data.stores:
+    if INDEX in data.stores and piece.count:
         data.array_of(INDEX)[data.stop + piece.count] = piece.next_index
     some = slice(control.stop, control.stop + len(piece.kinds))
     control.kinds[some], control.credits[some] = piece.kinds, data.stop + piece.places

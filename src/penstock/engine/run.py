@@ -53,7 +53,7 @@ class Run:
     ) -> None:
         """With `is_open` the batches need not end the stream: what the run remembers then is in `kept`."""
         self.options, self.batches_in, self.is_open = Options.of(options), batches_in, is_open
-        self.tree = Tree(leaves)
+        self.tree = Tree(leaves, is_flexible=self.options.cores > 1)
         self.control = check_signals(self.tree, control)
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
         self.contexts = self._contexts()
@@ -67,6 +67,7 @@ class Run:
         self.nodes: list[RunningNode | JointNode] = []
         self.channels: dict[Segment, Channel] = {}
         self.crossings: dict[Segment, Crossing] = {}
+        self.flexible: list[Any] = []
         self.choosers: dict[Segment, Chooser] = {}
         self.memory = Memory()
         self.has_begun, self.seconds = False, 0.0
@@ -187,10 +188,17 @@ class Run:
         o = self.options
         given = self.batches_in or self._batches()
         feeder = Feeder(given, self.planned.signals, is_open=self.is_open)
+        from penstock.flex.build import flexible
+
         for segment in self.planned.segments:
             sinks = [self._channel(sink) for sink in self.planned.codes[segment].sinks if sink.is_cut]
             if segment.sides:
                 self.nodes.append(self._joint(segment, sinks))
+                continue
+            if segment.copies:
+                made = flexible(self, segment, sinks)
+                self.nodes += made.nodes
+                self.flexible.append(made)
                 continue
             loop = RunningLoop(
                 self.planned.codes[segment],
@@ -210,17 +218,34 @@ class Run:
         return Scheduler(self.nodes, feeder, policy(o.policy, o.seed, self.nodes), check=o.check)
 
     def _threads(self, feeder: Feeder) -> Threads:
-        o, by_segment = self.options, {node.segment: node for node in self.nodes}
+        o, by_segment = self.options, {node.segment: node for node in self.nodes if not node.segment.copies}
         leaving: dict[RunningNode | JointNode, list[tuple[Crossing, RunningNode | JointNode]]] = {}
         for fed, crossing in self.crossings.items():
             assert fed.feeder is not None
             leaving.setdefault(by_segment[fed.feeder], []).append((crossing, by_segment[self._taker(fed)]))
         cores = {node: self.cores[node.segment] for node in self.nodes}
+        merges: dict[Any, Sequence[Any]] = {}
+        for made in self.flexible:
+            cores |= made.cores
+            merges[made.split] = made.merges
+            for sender, crossing, receiver in made.crossings:
+                leaving.setdefault(sender, []).append((crossing, receiver))
 
         def choose(nodes: Sequence[RunningNode | JointNode], thread: int) -> Policy:
             return policy(o.policy, o.seed + thread, nodes)
 
-        return Threads(self.nodes, feeder, cores, leaving, choose, check=o.check)
+        return Threads(self.nodes, feeder, cores, leaving, choose, merges, check=o.check)
+
+    def sender_core(self, fed: Segment) -> int:
+        """Where that is at work which writes into a channel: behind copies, where what they give is put in order."""
+        assert fed.feeder is not None
+        return self.receiver_core(fed) if fed.feeder.copies else self.cores[fed.feeder]
+
+    def receiver_core(self, fed: Segment) -> int:
+        """Where that is at work which reads from a channel: before copies, where their feeder is."""
+        taker = self._taker(fed)
+        assert fed.feeder is not None
+        return self.cores[fed.feeder] if taker.copies else self.cores[taker]
 
     def _taker(self, fed: Segment) -> Segment:
         """What takes from a channel: a loop, or where its stream meets others."""
@@ -267,8 +292,7 @@ class Run:
                 f"at_most="
             ) from None
         self.channels[sink.feeds] = channel
-        assert sink.feeds.feeder is not None
-        if self.cores[sink.feeds.feeder] != self.cores[self._taker(sink.feeds)]:
+        if self.sender_core(sink.feeds) != self.receiver_core(sink.feeds):
             crossing = self.crossings[sink.feeds] = Crossing(channel)
             return ChannelSink(sink, crossing.sending)
         if context == "auto" and channel.depth:

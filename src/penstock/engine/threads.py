@@ -12,6 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from queue import Queue
+from typing import Any
 
 from penstock.engine.crossing import Crossing
 from penstock.engine.intake import Feeder
@@ -88,10 +89,15 @@ class Threads:
         cores: Mapping[Node, int],
         crossings: Mapping[Node, Sequence[tuple[Crossing, Node]]],
         policy: Callable[[Sequence[Node], int], Policy],
+        merges: Mapping[Node, Sequence[Any]],
         *,
         check: bool,
     ) -> None:
-        """`cores` says where each node is at work, `crossings` which channels lead from it to a node elsewhere."""
+        """`cores` says where each node is at work, `crossings` which channels lead from it to a node elsewhere.
+
+        `merges` are those that hear of what a split selects.
+        """
+        self.merges = merges
         self.nodes, self.feeder, self.is_checked = nodes, feeder, check
         used = sorted(set(cores.values()))
         self.thread = {node: used.index(core) for node, core in cores.items()}
@@ -168,6 +174,9 @@ class Threads:
             block = crossing.block()
             if block is not None:
                 self.post.put(receiver, lambda crossing=crossing, block=block: crossing.receive(block))  # type: ignore[misc]
+        for entry in node.letters():
+            for merge in self.merges.get(node, ()):
+                self.post.put(self.thread[merge], lambda merge=merge, entry=entry: merge.select(entry))  # type: ignore[misc]
         for crossing, sender in self.into[node]:
             taken = crossing.taken()
             if taken is not None:

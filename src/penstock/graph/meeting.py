@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import GraphError
 from penstock.graph import nodes, types
-from penstock.graph.function import parameter_fields
+from penstock.graph.function import Returns, parameter_fields
 from penstock.graph.record import State
 from penstock.graph.stream import Stream
 
@@ -86,7 +86,8 @@ def _by_case(sides: tuple[nodes.GraphNode, ...], cases: Cases, to: str | tuple[s
     assert to is not None
     taken = {name for side in sides for name in side.shape.scope}
     present = _unused("_has", len(sides), taken)
-    zeros = {name: _zero(t) for side in sides for name, t in side.shape.fields.items() if types.is_scalar(t)}
+    fields = {name: t for side in sides for name, t in side.shape.fields.items() if types.is_scalar(t)}
+    zeros = {name: False if pa.types.is_boolean(t) else 0 for name, t in fields.items()}
     joined = nodes.Join(sides, True, zeros, present)
     kept = {name: name for name in joined.side_of if name in joined.shared}
     names = to if isinstance(to, tuple) else (to,)
@@ -109,7 +110,8 @@ def _check_cases(sides: tuple[nodes.GraphNode, ...], cases: Cases, to: Any) -> N
                 f"join: a set of sides is a tuple of their numbers, from 0 to {len(sides) - 1}; got {case!r}"
             )
         scope = {name: t for at in case for name, t in sides[at].shape.scope.items()}
-        parameter_fields(f"join {case}", function, scope)
+        plain = function.function if isinstance(function, Returns) else function
+        parameter_fields(f"join {case}", plain, scope)
 
 
 def _unused(prefix: str, number: int, taken: set[str]) -> tuple[str, ...]:
@@ -117,15 +119,6 @@ def _unused(prefix: str, number: int, taken: set[str]) -> tuple[str, ...]:
     free = (f"{prefix}{at}" for at in count())
     names = (name for name in free if name not in taken)
     return tuple(next(names) for _ in range(number))
-
-
-def _zero(t: pa.DataType) -> Any:
-    return (
-        pa.array([False if pa.types.is_boolean(t) else 0])
-        .cast(pa.int64() if types.is_time(t) else t)
-        .cast(t)[0]
-        .as_py()
-    )
 
 
 def split(stream: Stream, routes: Sequence[Any], outputs: int | None, state: type[State] | None) -> tuple[Stream, ...]:

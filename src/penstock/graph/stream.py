@@ -365,6 +365,18 @@ class Stream(Running):
 
         return split(self, routes, outputs, state)
 
+    def flexible(self, copies: int = 1) -> Stream:
+        """Let copies of the node before help it, where nodes are at work on several cores and it falls behind.
+
+        The node must look at one item at a time and remember nothing. What it gives, and the order, stay the same.
+
+        >>> import penstock as ps
+        >>> items = ps.from_items([{"v": v} for v in range(5)])
+        >>> items.map(w=lambda v: v * v).flexible().collect(fuse=False, cores=2)["w"].to_pylist()
+        [0, 1, 4, 9, 16]
+        """
+        return Stream(nodes.with_copies(self.node, copies))
+
     @property
     def schema(self) -> pa.Schema:
         """The fields of the items here, as an Arrow schema.

@@ -76,6 +76,8 @@ class Tree:
     """
 
     leaves: tuple[GraphNode, ...]
+    is_flexible: bool = False
+    """Whether there are cores for copies to help on."""
     nodes: tuple[GraphNode, ...] = field(init=False)
     number: dict[GraphNode, int] = field(init=False)
     children: dict[GraphNode, tuple[GraphNode, ...]] = field(init=False)
@@ -100,6 +102,10 @@ class Tree:
     @property
     def source(self) -> Source:
         return self.nodes[0]  # type: ignore[return-value]
+
+    def copies(self, node: GraphNode) -> int:
+        """How many copies help a node."""
+        return node.copies if self.is_flexible else 0
 
     def meets_at(self, node: GraphNode) -> list[Meet]:
         """Where the streams meet again that part at a node, in the order of the stream."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from penstock.graph import nodes as n
 from penstock.graph.tree import Tree
-from penstock.plan.cut import emitted_before
+from penstock.plan.cuts import above, emitted_before
 
 
 def alignable(tree: Tree) -> n.Regions | None:
@@ -27,13 +27,13 @@ def _is_local(node: n.GraphNode) -> bool:
 
     Of several items that came of one, the second may begin a region, and no split can begin between them.
     """
-    while node.inputs:
-        (node,) = node.inputs
-        is_stateful = isinstance(node, n.Stateful) and node.state is not None
-        is_inside = isinstance(node, n.Step) and any(not region.is_found for region in node.given.regions)
-        if is_stateful or isinstance(node, (n.Close, n.KeyedAggregate)):
+    for before in above(node):
+        is_stateful = isinstance(before, n.Stateful) and before.state is not None
+        is_inside = isinstance(before, n.Step) and any(not region.is_found for region in before.given.regions)
+        if is_stateful or isinstance(before, (n.Close, n.KeyedAggregate)):
             return False
-        if isinstance(node, (n.Regions, n.Through, n.FlatMap)) and not is_inside:
+        is_merge = isinstance(before, n.Merge) and all(region.is_found for region in before.shape.regions)
+        if is_merge or (isinstance(before, (n.Regions, n.Through, n.FlatMap)) and not is_inside):
             return False
     return True
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field
-from penstock.plan.capacity import Bounds
+from penstock.plan.capacity import Bounds, least
 from penstock.plan.fuse import Segment, fed_segments
 from penstock.plan.heartbeat import Edge, intervals, limits
 from penstock.plan.plan import Plan
@@ -17,8 +17,8 @@ from penstock.plan.plan import Plan
 class Heartbeats:
     """The intervals of one clock: for each channel, by what it feeds, the most indices between two heartbeats.
 
-    Where the plan has chosen them, `edges` are the channels whose items carry an index, as edges between `nodes` groups
-    of loops.
+    Where the plan has chosen them, `edges` are the channels that hold whole indices, as edges between `nodes` groups of
+    loops, and those from the source to all that read it.
     """
 
     clock: str
@@ -33,9 +33,9 @@ class Heartbeats:
         if self.edges is None:
             return f"{told}; asked for"
         if fed not in self.edges:
-            return f"{told}; here items lie in lists, and it is told with each list"
+            return f"{told}; here are lists, or signals from within lists, and it is told with each list"
         listed = list(self.edges)
-        safe = [self.intervals[each] for each in listed]
+        safe = [self.intervals.get(each, 0) for each in listed]
         cycle = limits(self.nodes, list(self.edges.values()), safe, listed.index(fed))
         if cycle is None or cycle.is_capacity:
             return f"{told}; the channel holds no more" if cycle is not None else told
@@ -46,8 +46,7 @@ class Heartbeats:
 
 
 def _name(fed: Segment) -> str:
-    assert fed.feeder is not None
-    return f"{fed.feeder.name} → {fed.name}"
+    return f"{fed.feeder.name if fed.feeder is not None else 'the source'} → {fed.name}"
 
 
 def heartbeats(planned: Plan, bounds: Mapping[Segment, Bounds], wanted: int | str | None) -> list[Heartbeats]:
@@ -68,25 +67,49 @@ def heartbeats(planned: Plan, bounds: Mapping[Segment, Bounds], wanted: int | st
 def _chosen(
     planned: Plan, bounds: Mapping[Segment, Bounds], clock: str, stem: n.GraphNode, fed: list[Segment]
 ) -> Heartbeats:
-    """Safe intervals, the smallest as large as can be. Where items carry no index, it is told with every region."""
-    number = _numbers(planned, clock, fed)
-    edges = {
-        each: Edge(number[_from(each)], number[_to(planned, each)], bounds[each].items)
-        for each in fed
-        if _carries(planned, each, clock)
-    }
-    nodes = len(set(number.values()))
-    found = dict(zip(edges, intervals(nodes, list(edges.values()), "minimum"), strict=True))
-    return Heartbeats(clock, stem, {each: found.get(each, 0) for each in fed}, nodes, edges)
+    """The safe intervals with the largest sum. Where a channel may hold less than an index, it is told with each."""
+    holds = {each: _holds(planned, bounds[each], clock, each) for each in fed}
+    counted = [each for each in fed if holds[each] > 0]
+    number = _numbers(planned, clock, counted)
+    edges = {each: Edge(number[_from(each)], number[_to(planned, each)], holds[each]) for each in counted}
+    count = len(set(number.values()))
+    readers = [each for each in planned.segments if each.feeder is None and not each.sides]
+    if len(readers) > 1:  # all go through a batch before one of them has the next: from the source to each there is one
+        edges |= {each: Edge(count, number[each], 1) for each in readers}
+        count += 1
+    found = dict(zip(edges, intervals(count, list(edges.values())), strict=True))
+    return Heartbeats(clock, stem, {each: found.get(each, 0) for each in fed}, count, edges)
 
 
-def _carries(planned: Plan, fed: Segment, clock: str) -> bool:
-    """Whether the items on a channel carry an index of this clock; others lie in lists within them."""
-    return at_field(planned.tree, n.stem(fed.edge)) == clock
+def _holds(planned: Plan, bounds: Bounds, clock: str, fed: Segment) -> int:
+    """How many indices lie between the first that a channel holds and its sender, at least, when that has to wait.
+
+    It waits for room for the most that comes of one item: of items, of which there is one an index, or of marks. Only
+    marks that are not on all sides count, for the others say themselves how far a side has come: those are signals that
+    were emitted, one behind an item for each node that does. With balance credit there is a message of credit for each,
+    and one besides. Items without an index lie in a list within one, as do signals of which there may be any number.
+    """
+    behind, within = planned.clocks.emits_above(fed.edge, clock)
+    if within or at_field(planned.tree, n.stem(fed.edge)) != clock:
+        return 0
+    items, marks = least(next(sink for sink in planned.codes[_from(fed)].sinks if sink.feeds is fed))
+    found = bounds.items - items + 1
+    is_balanced = bounds.threshold is not None
+    full = bounds.signals - marks - is_balanced + 1  # of so many marks or more it may have to wait
+    if behind:
+        found = min(found, max(_quotient(full - is_balanced, behind * (1 + is_balanced)), 1))
+    elif is_balanced and full <= 1:
+        found = 1
+    return found
 
 
-def _numbers(planned: Plan, clock: str, fed: list[Segment]) -> dict[Segment, int]:
-    """Numbers of the nodes; one for those between which no item carries an index, as if no channel lay there."""
+def _quotient(a: int, b: int) -> int:
+    """Rounded up."""
+    return -(-a // b)
+
+
+def _numbers(planned: Plan, clock: str, counted: list[Segment]) -> dict[Segment, int]:
+    """Numbers of the nodes; one for those between which no index can be counted on, as if no channel lay there."""
     group: dict[Segment, Segment] = {segment: segment for segment in planned.segments}
 
     def root(segment: Segment) -> Segment:
@@ -94,24 +117,19 @@ def _numbers(planned: Plan, clock: str, fed: list[Segment]) -> dict[Segment, int
             segment = group[segment]
         return segment
 
-    for sender, receiver in _uncounted(planned, clock, fed):
+    for sender, receiver in _uncounted(planned, clock, counted):
         group[root(sender)] = root(receiver)
     roots = dict.fromkeys(root(segment) for segment in planned.segments)
     numbers = {each: number for number, each in enumerate(roots)}
     return {segment: numbers[root(segment)] for segment in planned.segments}
 
 
-def _uncounted(planned: Plan, clock: str, fed: list[Segment]) -> Iterator[tuple[Segment, Segment]]:
-    """The channels between where streams part and where they meet on which no item carries an index.
-
-    And what reads the source: all such loops go through a batch of it before one of them has the next.
-    """
+def _uncounted(planned: Plan, clock: str, counted: list[Segment]) -> Iterator[tuple[Segment, Segment]]:
+    """The other channels between where streams part and where they meet."""
     tree = planned.tree
-    readers = [segment for segment in planned.segments if segment.feeder is None and not segment.sides]
-    yield from ((readers[0], reader) for reader in readers[1:])
     meets = [meet for meet in planned.clocks.meets if at_field(tree, n.stem(meet.sides[0])) == clock]
     for each in fed_segments(planned.segments):
-        if each in fed and _carries(planned, each, clock):
+        if each in counted:
             continue
         for meet in meets:
             fork = tree.fork[meet]

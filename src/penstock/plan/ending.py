@@ -29,15 +29,15 @@ MOST_ENDS = 5
 
 
 def _ends_before(node: n.GraphNode) -> int:
-    """How many nodes before this one give items at the end of the stream."""
-    found, label = 0, node.label
-    while node.inputs:
-        (node,) = node.inputs
-        found += node.has_end
+    """How many nodes before this one, on any way to it, give items at the end of the stream."""
+    on_the_way: dict[n.GraphNode, int] = {}
+    for each in Tree((node,)).nodes:
+        on_the_way[each] = max((on_the_way[before] + before.has_end for before in each.inputs), default=0)
+    found = on_the_way[node]
     if found > MOST_ENDS:
         raise GraphError(
-            f"{label}: at most {MOST_ENDS} nodes before it may give items when the stream ends, where these are put in "
-            f"order again; there are {found}; leave out an end="
+            f"{node.label}: at most {MOST_ENDS} nodes before it may give items when the stream ends, where these are "
+            f"put in order again; there are {found}; leave out an end="
         )
     return found
 

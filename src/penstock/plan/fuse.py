@@ -43,6 +43,8 @@ class Segment:
     """Where this is no loop: the node at which streams meet, or to which it is a side."""
     sides: tuple[Segment, ...] = ()
     """The sides, where streams meet: each is fed by the loop that its stream comes from."""
+    copies: int = 0
+    """How many copies help this loop."""
 
     @property
     def behind(self) -> list[n.GraphNode]:
@@ -157,10 +159,18 @@ class _Cutter:
         self._enter(meet, meet, list(self.tree.children[meet]), reason, joint)
 
     def _home(self, node: n.GraphNode) -> Segment:
-        """Where a node is: in a loop, or at its entry; streams that meet have a segment of their own."""
+        """Where a node is: in a loop, or at its entry; streams that meet have a segment of their own.
+
+        A loop that stops within a list does not give items to where streams meet as well: it would wait there for room
+        before it goes on with the list, while those who make it wait for the end of that list.
+        """
         inside = (segment for segment in self.found if node in segment.nodes or segment.meet is node)
-        at_entry = (segment for segment in self.found if node is segment.entry)
-        return next(inside, None) or next(at_entry)
+        at_entry = (s for s in self.found if node is s.entry and s.resumable not in self.leaving)
+        found = next(inside, None) or next(at_entry, None)
+        if found is None:
+            self._enter(node, node, [], "it reads the source", None)
+            found = self.found[-1]
+        return found
 
     def _renumbered(self) -> Iterator[Segment]:
         """Without a loop behind the source that has nothing to do, because all nodes there begin loops of their own."""
@@ -171,7 +181,8 @@ class _Cutter:
         made: dict[Segment | None, Segment | None] = {None: None}
         for number, s in enumerate(used):
             sides = tuple(replace(side, number=number, feeder=made[side.feeder]) for side in s.sides)
-            made[s] = replace(s, number=number, feeder=made[s.feeder], sides=sides)
+            copies = self.tree.copies(s.only) if s.only is not None else 0
+            made[s] = replace(s, number=number, feeder=made[s.feeder], sides=sides, copies=copies)
             yield made[s]  # type: ignore[misc]
 
     def _enter(
@@ -185,16 +196,19 @@ class _Cutter:
     def _extend(self, segment: Segment, following: list[n.GraphNode], fields: frozenset[str]) -> None:
         """Take nodes into the segment as far as they can be; `fields` still are columns that entered, row by row."""
         for node in following:
-            if isinstance(node, n.Meet) and not self._meets_in(segment, node):
-                continue  # we come to it again behind its last side, if that is in this segment too
+            if isinstance(node, n.Meet) and (node in segment.nodes or not self._meets_in(segment, node)):
+                continue  # it is taken behind the last of its sides, if that is in this segment too
             reason = None if isinstance(node, n.Meet) else self._cut(segment, node, fields)
             if reason is None:
                 segment.nodes.append(node)
+                if self.tree.copies(node) and node in self.tree.leaves:
+                    self._enter(node, node, [], "what copies give is put in order before it is a result", segment)
                 self._extend(segment, list(self.tree.children[node]), _unchanged(node, fields))
             else:
                 # A sibling that cannot join the segment's first nodes is fed by the same cut, not through the segment.
                 edge = node.inputs[0]
-                feeder = segment.feeder if edge is segment.edge else segment
+                passes = segment.feeder is None and self.tree.copies(node)  # the source has no channel to split
+                feeder = segment.feeder if edge is segment.edge and not passes else segment
                 whole = isinstance(node, n.MapColumns)
                 entry, after = (node, list(self.tree.children[node])) if whole else (edge, [node])
                 self._enter(entry, edge, after, reason, feeder)
@@ -202,6 +216,10 @@ class _Cutter:
     def _cut(self, segment: Segment, node: n.GraphNode, fields: frozenset[str]) -> str | None:
         """Why this node cannot be taken into the segment, or None."""
         is_first = not segment.nodes and segment.entry is segment.edge
+        if self.tree.copies(node) and (segment.feeder is None or not is_first):
+            return f"{node.label} is flexible, and its copies are loops like its own"
+        if any(self.tree.copies(each) for each in (*segment.nodes, segment.entry)) and not is_first:
+            return "the loop before is flexible"
         if not self.is_fused and not is_first:
             return "every node is a loop of its own"
         alone = [each for each in (node, *segment.behind[:1]) if each in self.leaving]

@@ -85,14 +85,21 @@ def _time(key: n.KeyBy, windows: Sequence[tuple[n.KeyedAggregate, Timed]], wante
 def origin(node: n.KeyedAggregate, key: n.KeyBy) -> str | None:
     """The field at a `key_by` that the time of windows behind it is; None where it is made in between."""
     assert isinstance(node.window, Timed)
-    name, step = node.window.field, node.before
-    while step is not key:
-        assert isinstance(step, n.Step)
-        found = _before(step, name)
-        if found is None:
-            return None
-        name, step = found, step.before
-    return name
+    return _origin(node.before, node.window.field, key)
+
+
+def _origin(node: n.GraphNode, name: str, key: n.KeyBy) -> str | None:
+    """What a field of a node behind a `key_by` is called there; where streams meet, it must be one of all sides."""
+    if node is key:
+        return name
+    if isinstance(node, n.Meet):
+        lacks = isinstance(node, n.Join) and name in node.fill
+        sides = [side for side in node.sides if name in side.shape.fields]
+        found = {None if lacks else _origin(side, name, key) for side in sides}
+        return found.pop() if len(found) == 1 else None
+    assert isinstance(node, n.Step)
+    before = _before(node, name)
+    return None if before is None else _origin(node.before, before, key)
 
 
 def _before(step: n.Step, name: str) -> str | None:

@@ -15,7 +15,17 @@ from penstock.kernels.credit import SIGNAL
 from penstock.plan.clock import BEFORE, BEHIND, END, STEPS, WITHIN, Clocks
 from penstock.plan.code import Column, Level, Local, Ref, Site, Value
 from penstock.plan.fuse import Segment
-from penstock.plan.sink import CLOSE, INDEX, OPEN, OutColumn, Outlet, Sink, index_level, is_contiguous
+from penstock.plan.sink import (
+    CLOSE,
+    INDEX,
+    OPEN,
+    OutColumn,
+    Outlet,
+    Sink,
+    enters_contiguous,
+    index_level,
+    is_contiguous,
+)
 from penstock.plan.spec import Code, signal_types
 from penstock.plan.values import ValueWriter
 
@@ -81,7 +91,7 @@ class OutletWriter(ValueWriter):
 
     def own_index(self, row: str) -> Value:
         """The index of the item at a row, where indices lie with the items."""
-        if is_contiguous(self.segment.entry):
+        if enters_contiguous(self.segment):
             return Local(f"(as_int({row}) + ix[0])")
         return Ref(Column("ix", pa.int64()), row)
 
@@ -117,7 +127,8 @@ class OutletWriter(ValueWriter):
             return dict(node.shape.fields)
         after = self._needed_beyond(sink)
         depth = None if outlet is sink.items else next(d for d, p in enumerate(sink.parents) if p is outlet)
-        has_index = index_level(node.shape) == depth and not (depth is None and is_contiguous(node))
+        is_counted = depth is None and is_contiguous(node) and not (sink.feeds and sink.feeds.copies)
+        has_index = index_level(node.shape) == depth and not is_counted
         index = {INDEX: pa.int64()} if has_index else {}
         if depth is None:
             own = {name: t for name, t in node.shape.fields.items() if name in after}
@@ -132,7 +143,8 @@ class OutletWriter(ValueWriter):
     def _needed_beyond(self, sink: Sink) -> Names:
         """What the nodes behind a cut need; where streams have met, the loop behind gives them as a result."""
         assert sink.feeds is not None
-        is_given = isinstance(sink.node, n.Meet) and sink.node in self.tree.leaves
+        is_given = isinstance(sink.node, n.Meet) or bool(self.tree.copies(sink.node))
+        is_given = is_given and sink.node in self.tree.leaves
         own = frozenset(sink.node.shape.fields) if is_given else frozenset()
         return own.union(*(needed_of(sink.node, node, self.needed) for node in sink.feeds.takers))
 
@@ -163,7 +175,8 @@ class OutletWriter(ValueWriter):
 
     def mark_close(self, sink: Sink, region: n.Region | None, site: Site) -> None:
         if region is not None:
-            self._mark(sink, 2 * sink.node.shape.regions.index(region) + CLOSE, site)
+            opened = None if region.is_found else region.opener.inputs[0]
+            self._mark(sink, 2 * sink.node.shape.regions.index(region) + CLOSE, site, ended=opened)
 
     def mark_signal(self, sink: Sink, number: int, array: str, at: str, site: Site) -> None:
         buffer = sink.signals[number]
@@ -173,32 +186,40 @@ class OutletWriter(ValueWriter):
         self.out.line(f"{buffer.name}[{buffer.count}] = {array}[{at}]")
         self.out.line(f"{buffer.count} += 1")
 
-    def _mark(self, sink: Sink, kind: int, site: Site, emitted: str = "0") -> None:
+    def _mark(
+        self, sink: Sink, kind: int, site: Site, emitted: str = "0", ended: n.GraphNode | None = None
+    ) -> None:
+        """Write a mark; `ended` is where the items come from with one of which all is done."""
         marks = sink.marks
         assert marks is not None
         marks.reserve(site)
         self.out.line(f"{marks.name}_kind[unsigned({marks.count})] = {kind}")
         self.out.line(f"{marks.name}_at[unsigned({marks.count})] = {sink.items.buffer.count}")
         for at, clock in enumerate(sink.clocks):
-            self.out.line(f"{marks.name}_key{at}[unsigned({marks.count})] = {self._place_by(clock, sink, site)}")
+            place = self._place_by(clock, sink, site, ended)
+            self.out.line(f"{marks.name}_key{at}[unsigned({marks.count})] = {place}")
         if sink.clocks:
             self.out.line(f"{marks.name}_from[unsigned({marks.count})] = {emitted}")
         self.out.line(f"{marks.count} += 1")
 
-    def _place_by(self, clock: str, sink: Sink, site: Site) -> str:
+    def _place_by(self, clock: str, sink: Sink, site: Site, ended: n.GraphNode | None) -> str:
         """The place of a mark among the indices of a stem."""
+        if not self.clocks.is_numbered(sink.node, clock):
+            return "0"
+        counter = self.clocks.counter(self.segment, sink.node, clock)
         for level in reversed(site.levels):
             if clock not in level:
-                if site.phase.startswith("mark") and clock in self.code.clocks:
+                if site.phase.startswith("mark") and clock in self.code.clocks and counter is None:
                     return f"mk_key{self.code.clocks.index(clock)}[m]"
                 continue
             value = self.value_of(level[clock])
             assert isinstance(value, Local)
             if level is not site.own:
                 return f"{STEPS} * {value.name} + {WITHIN}"
+            if ended is not None:
+                return f"{STEPS} * ({value.name} + 1) + {self.clocks.done(ended, clock)}"
             behind = f"{STEPS} * ({value.name} + 1) + {BEHIND}"
             return behind if site.is_behind else f"{STEPS} * {value.name} + {BEFORE}"
-        counter = self.clocks.counter(self.segment, sink.node, clock)
         return str(END) if counter is None else f"{STEPS} * ({self.integer(counter)} + 1) + {BEFORE}"
 
 

@@ -53,8 +53,9 @@ def plan(tree: Tree, *, is_fused: bool = True, trace: bool = False) -> Plan:
         if segment.sides:
             codes[segment] = OutletWriter(tree, segment, needed, clocks).write_joint(cuts)
             continue
-        members = set(segment.nodes)
-        if isinstance(segment.entry, (*CLEANING, n.MapColumns, n.Meet)) and segment.entry not in given:
+        members = set() if segment.copies else set(segment.nodes)
+        gives = isinstance(segment.entry, (*CLEANING, n.MapColumns, n.Meet)) or tree.copies(segment.entry)
+        if gives and segment.entry not in given and not segment.copies:
             members.add(segment.entry)  # a node at an entry lies in no loop; the first loop behind it gives its result
             given.add(segment.entry)
         leaves = frozenset(members & set(tree.leaves))

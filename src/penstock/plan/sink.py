@@ -25,6 +25,11 @@ def index_level(shape: n.Shape) -> int | None:
     return next(opened, None)
 
 
+def enters_contiguous(segment: Segment) -> bool:
+    """Whether every item of the source, and nothing else, enters a loop; its copies have some each."""
+    return not segment.copies and is_contiguous(segment.entry)
+
+
 def is_contiguous(node: n.GraphNode) -> bool:
     """Whether every item of the source, and nothing else, leaves a node, so that an item's place is its index."""
     while not isinstance(node, n.Source):

@@ -94,4 +94,11 @@ class Code:
 
 def signal_types(tree: Tree) -> tuple[type[Signal], ...]:
     """All signals that some node handles or hands on, in a fixed order."""
-    return tuple(dict.fromkeys(signal for node in tree.nodes for signal in signals_at(node)))
+    found = dict.fromkeys(signal for node in tree.nodes for signal in signals_at(node))
+    return (*found, *([RunEnd] if any(tree.copies(node) for node in tree.nodes) else []))
+
+
+class RunEnd(Signal):
+    """The mark behind the last item of a run that a copy of a flexible node has."""
+
+    number: int

@@ -22,7 +22,9 @@ from penstock.graph.placing import fields_of
 from penstock.graph.split import Bound, NoItems, Split
 from penstock.graph.tree import At, Tree, check_signals
 from penstock.plan.align import alignable, beginnings, begins_with
-from penstock.plan.cut import Cut, cut, moved_to, without_items
+from penstock.plan.cut import cut
+from penstock.plan.moving import moved_to, without_items
+from penstock.plan.stages import Cut
 from penstock.spark import job
 from penstock.spark.align import aligned, located
 from penstock.spark.block import ROWS, Block, blocks
@@ -231,7 +233,7 @@ class BatchJob:
         if offset is not None:
             with contextlib.suppress(PenstockError):  # it need not be there any more
                 label, offset = located(split, offset)
-        known = self.cut.is_whole or failed.split == 0 or failed.split in self.placement.bases
+        known = self.cut.is_whole or failed.split == 0 or failed.split in self.program.bases
         return told(failed, label, offset, is_index=failed.offset is not None and known)
 
     def tables(self, on_progress: Callable[..., None] | None = None) -> tuple[tuple[pa.Table, ...], job.Gathered]:
@@ -265,6 +267,7 @@ def planned_cut(leaves: Sequence[n.GraphNode], control: Sequence[At], *, is_orde
         is_ordered=is_ordered and not is_collected,
         aligned=by_order if is_frame else [found] if found is not None else [],
         is_gathered_at_source=not is_frame,
+        meets_by_place=True,
     )
     if is_frame and not order:
         refuse_unordered(leaves[0].source, made, control, is_ordered)

@@ -23,8 +23,8 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.record import Signal
 from penstock.kernels import partition
-from penstock.plan.cut import Exchange
 from penstock.plan.idle import Idle
+from penstock.plan.stages import Exchange
 
 ROWS = "target int, stage int, sender long, sequence long, is_last boolean, head binary, payload binary"
 """The columns of block rows in Spark. `target` is the partition that takes the row."""
@@ -129,9 +129,12 @@ class BlockWriter:
         sender: int,
         splits: int,
         origin: Origin | None = None,
+        *,
+        is_indexed: bool = False,
     ) -> None:
+        """With `is_indexed`, rows that have places come with those in the split that is the sender."""
         self.exchange, self.stage, self.targets, self.sender, self.splits = exchange, stage, targets, sender, splits
-        self.origin = origin
+        self.origin, self.is_indexed = origin, is_indexed
         self.first_split = sender if origin is None else 0
         self.place = self.first_split << SPLIT_BITS
         self.schema = schema_of(exchange)
@@ -161,14 +164,8 @@ class BlockWriter:
         if not rows.num_rows:
             return
         self.items += rows.num_rows
-        if self.exchange.has_places and n.PLACE not in rows.schema.names:
-            rows = rows.append_column(n.PLACE, pa.array(np.arange(self.place, self.place + rows.num_rows)))
-            self.place += rows.num_rows
-            if self.place - 1 >> SPLIT_BITS != self.first_split:
-                raise DataError(
-                    f"a split must give at most {1 << SPLIT_BITS:,} items, to be put in order again; one gave more; "
-                    f"cut the source into smaller ones (split_bytes=), or its files"
-                )
+        if self.exchange.has_places:
+            rows = self._with_places(rows)
         self._note_times(rows)
         self._make_room(rows)
         buckets = self._buckets(rows)
@@ -185,6 +182,24 @@ class BlockWriter:
             start = stop
             for bucket in np.flatnonzero(self.filled == self.room):
                 yield self._block(int(bucket), is_last=False)
+
+    def _with_places(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows with their places: as they come, or as numbers of a split, by their order or by their indices."""
+        if n.PLACE not in rows.schema.names:
+            places = np.arange(self.place, self.place + rows.num_rows)
+            rows = rows.append_column(n.PLACE, pa.array(places))
+        elif not self.is_indexed:
+            return rows
+        else:
+            places = rows.column(n.PLACE).to_numpy() + (self.first_split << SPLIT_BITS)
+            rows = rows.set_column(rows.schema.names.index(n.PLACE), n.PLACE, pa.array(places))
+        self.place = int(places[-1]) + 1
+        if self.place - 1 >> SPLIT_BITS != self.first_split:
+            raise DataError(
+                f"a split must give at most {1 << SPLIT_BITS:,} items, to be put in order again; one gave more; "
+                f"cut the source into smaller ones (split_bytes=), or its files"
+            )
+        return rows
 
     def _note_times(self, rows: pa.RecordBatch) -> None:
         idle = self.exchange.idle

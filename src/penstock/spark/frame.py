@@ -14,7 +14,7 @@ from penstock.graph.flat import flatten
 from penstock.graph.source import Items, fields_of
 from penstock.graph.split import Split
 from penstock.graph.tree import At
-from penstock.plan.cut import Cut
+from penstock.plan.stages import Cut
 
 if TYPE_CHECKING:
     from penstock.spark.run import SparkRun

@@ -18,7 +18,7 @@ import pyarrow as pa
 from penstock.engine.intake import Arrival
 from penstock.errors import InternalError
 from penstock.graph.record import Signal
-from penstock.spark.block import Block, arrival
+from penstock.spark.block import SPLIT_BITS, Block, arrival
 from penstock.spark.failure import Origins
 
 HELD_BYTES = 64 << 20
@@ -109,7 +109,7 @@ def in_order(
             origins.begin(sender, count)
         for made in blocks_of(inbox, sender, schema, signals):
             count += made.rows.num_rows
-            yield made
+            yield made if made.places is None else replace(made, start=sender << SPLIT_BITS)
 
 
 def blocks_of(inbox: Inbox, sender: int, schema: pa.Schema, signals: Sequence[type[Signal]]) -> Iterator[Arrival]:

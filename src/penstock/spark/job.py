@@ -13,10 +13,10 @@ import pyarrow as pa
 from penstock.errors import PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
-from penstock.plan.cut import Cut
+from penstock.plan.stages import Cut
 from penstock.spark.block import Block, row
 from penstock.spark.failure import FAILED, Failed, first
-from penstock.spark.task import COUNTED, RESULT, Counted, Program, ResultWriter
+from penstock.spark.task import COUNTED, RESULT, Counted, Program, ResultWriter, sender_of
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,13 @@ def laid_out(cut: Cut, splits: int, buckets: int, at_most: int | None = None) ->
         targets[stage.number] = tuple(range(start, start + count))
         partitions[stage.level] += count
         counts[stage.number] = count
-        sender = next(s.number for s in cut.stages if any(o.stage == stage.number for o in s.outputs))
-        senders[stage.number] = tuple(range(counts[sender]))
+        senders[stage.number] = tuple(
+            sender_of(output, each)
+            for before in cut.stages
+            for output in before.outputs
+            if output.stage == stage.number
+            for each in range(counts[before.number])
+        )
     return Layout(at_most or first, targets, senders, tuple(partitions[1:]))
 
 
@@ -122,4 +127,6 @@ def program_of(
     signals: Mapping[int, tuple[tuple[int, Signal], ...]],
     bases: Mapping[int, int],
 ) -> Program:
-    return Program(cut.stages, layout.targets, layout.senders, results, options, signals, bases, layout.splits)
+    """What tasks need to know. Where items are to be sent with their indices in the split, these begin at 0."""
+    given = {} if any(output.has_places for output in cut.stages[0].outputs) else bases
+    return Program(cut.stages, layout.targets, layout.senders, results, options, signals, given, layout.splits)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from penstock.engine.statistics import NodeStatistics, Statistics
-from penstock.plan.cut import Cut
+from penstock.plan.stages import Cut
 from penstock.spark.task import Counted
 
 

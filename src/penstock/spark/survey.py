@@ -69,7 +69,8 @@ def gathered(arrived: Sequence[Block]) -> dict[int, Any]:
 def placed(control: Sequence[At], counts: Mapping[int, int], skipped: Mapping[int, int]) -> Placement:
     """Place signals in splits of so many items, some of them behind others that were left out.
 
-    At the edge of two splits a signal stands in the later one.
+    At the edge of two splits a signal stands in the earlier one: so a region that ends there ends behind it, as it
+    does for one thread, which sees the end of a region with the next item.
     """
     bases: dict[int, int] = {}
     total = 0
@@ -80,6 +81,6 @@ def placed(control: Sequence[At], counts: Mapping[int, int], skipped: Mapping[in
     for given in control:
         if given.index > total:
             raise never_reached(given, total)
-        number = max(number for number, base in bases.items() if base <= given.index)
+        number = max((number for number, base in bases.items() if base < given.index), default=min(bases))
         signals[number] = (*signals.get(number, ()), (given.index - bases[number], given.signal))
     return Placement(bases, signals)

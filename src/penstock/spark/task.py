@@ -24,14 +24,17 @@ from penstock.graph import nodes as n
 from penstock.graph.needs import needs
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
-from penstock.plan.cut import Output, Stage
+from penstock.plan.stages import Exchange, Output, Stage
 from penstock.spark.block import Block, BlockWriter, Origin, blocks, row, schema_of
 from penstock.spark.failure import FAILED, Failed, Origins, failed, failed_in, named
 from penstock.spark.inbox import Inbox, in_order, merged
+from penstock.spark.meeting import met
 
 if TYPE_CHECKING:
     from penstock.graph.source import Split
 
+SIDE_BITS = 40
+"""The number of a sender is that of a side, then so many bits for that of the task."""
 RESULT, COUNTED = -1, -2
 """What stands in the column `stage` of rows that are no blocks: a result, what was counted; or `FAILED`, an error."""
 
@@ -130,7 +133,14 @@ class Program:
         receiver = self.stages[output.stage]
         assert receiver.reads is not None
         targets = self.targets[receiver.number]
-        return BlockWriter(receiver.reads, receiver.number, targets, sender, self.splits, self.origin)
+        exchange = receiver.sides[output.side] if receiver.sides else receiver.reads
+        number, is_indexed = sender_of(output, sender), stage.reads is None
+        return BlockWriter(exchange, receiver.number, targets, number, self.splits, self.origin, is_indexed=is_indexed)
+
+
+def sender_of(output: Output, task: int) -> int:
+    """The number of a sender: of a task and, where streams meet that it sends to, of a side."""
+    return output.side << SIDE_BITS | task
 
 
 def run_split(program: Program, number: int, split: Split) -> Iterator[pa.RecordBatch]:
@@ -236,13 +246,23 @@ def _received(program: Program, stage: Stage, mail: _Mail, keeper: Keeper | None
     exchange = stage.reads
     assert exchange is not None
     if keeper is not None:
-        inbox, origins = Inbox(mail.blocks()), Origins(has_places=exchange.has_places)
+        inbox, origins = Inbox(mail.blocks()), Origins(has_places=exchange.is_numbered)
         return Given(keeper.received(stage, inbox, origins), lambda: inbox.received, origins)
-    how = merged if exchange.is_merged else in_order
     inbox, senders = Inbox(mail.blocks()), program.senders[stage.number]
-    origins = Origins(has_places=exchange.has_places)
-    arrivals = how(inbox, senders or inbox.senders(), schema_of(exchange), exchange.signals, origins)
+    origins = Origins(has_places=exchange.is_numbered and exchange.tells_split)
+    if stage.meeting is not None:
+        sides = [[each for each in senders if each >> SIDE_BITS == side] for side in range(len(stage.sides))]
+        arrivals = met(stage.meeting, [_arrivals(inbox, *pair) for pair in zip(sides, stage.sides, strict=True)])
+    else:
+        arrivals = _arrivals(inbox, senders or inbox.senders(), exchange, origins if exchange.tells_split else None)
     return Given(arriving(Tree(stage.leaves).source, arrivals), lambda: inbox.received, origins)
+
+
+def _arrivals(
+    inbox: Inbox, senders: Sequence[int], exchange: Exchange, origins: Origins | None = None
+) -> Iterator[Arrival]:
+    how = merged if exchange.is_merged else in_order
+    return how(inbox, senders, schema_of(exchange), exchange.signals, origins)
 
 
 class Aborted(Exception):

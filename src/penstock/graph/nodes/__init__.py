@@ -8,7 +8,7 @@ other kinds; each backend has a rule for each of these.
 from penstock.graph.nodes.base import GraphNode, Region, Shape, Source, Step
 from penstock.graph.nodes.cleaning import DropNulls, FillNull
 from penstock.graph.nodes.folds import Folding
-from penstock.graph.nodes.items import Filter, FlatMap, Handler, Map, MapColumns, Select, Stateful
+from penstock.graph.nodes.items import Filter, FlatMap, Handler, Map, MapColumns, Select, Stateful, with_copies
 from penstock.graph.nodes.joins import Join, Meet, Merge, stem
 from penstock.graph.nodes.keyed import Emit, KeyBy
 from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions, Through
@@ -75,4 +75,5 @@ __all__ = [
     "Through",
     "keyed_aggregate",
     "stem",
+    "with_copies",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -78,6 +78,9 @@ class GraphNode:
     """The base of all node kinds."""
 
     finds_regions: ClassVar[bool] = False
+
+    copies: int = field(default=0, kw_only=True)
+    """How many copies of this node may help it, on other cores."""
 
     @property
     def label(self) -> str:

@@ -14,7 +14,7 @@ import pyarrow.types as pt
 from penstock.errors import GraphError, quoted
 from penstock.graph import types
 from penstock.graph.function import Function, bind, parameter_fields
-from penstock.graph.nodes.base import Shape, Step
+from penstock.graph.nodes.base import GraphNode, Shape, Step
 from penstock.graph.record import Record, Signal, State
 
 
@@ -116,6 +116,23 @@ class Map(Stateful):
     @property
     def functions(self) -> tuple[Function, ...]:
         return tuple(function for _, function in self.outputs) + self._handler_functions
+
+
+def with_copies(node: GraphNode, copies: Any) -> GraphNode:
+    """A node that copies may help; refused where these could not do the same."""
+    if not isinstance(copies, int) or isinstance(copies, bool) or copies < 1:
+        raise node.fail(f"flexible: the number of copies must be a whole number of at least 1; got {copies!r}")
+    if not isinstance(node, (Map, Filter, FlatMap, MapColumns, Select)):
+        raise node.fail(
+            "flexible: must be a map, filter, flat_map, map_columns or select, which look at one item at a time; put "
+            "`flexible` right behind one of these"
+        )
+    if isinstance(node, Stateful) and (node.state is not None or node.has_end):
+        raise node.fail(
+            "flexible: must remember nothing, because its items are shared out among copies; this node has a state; "
+            "make a node before or behind it flexible"
+        )
+    return replace(node, copies=copies)
 
 
 def names_of(names: Any) -> tuple[str, ...]:

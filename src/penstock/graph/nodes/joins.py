@@ -73,9 +73,11 @@ def _before(node: GraphNode, name: str) -> Maker | None:
         return (node.before, name) if name in node.keep and not node.has_end else None
     if isinstance(node, (Aggregate, Close)):
         return _from_parent(node, name)
+    if isinstance(node, Regions) and name in node.keep:
+        return None  # of the first item of the region
     if isinstance(node, (DropNulls, Filter, Emit, KeyBy, Send, Regions)):
         return node.before, name
-    if isinstance(node, Join):
+    if isinstance(node, Join) and name not in node.fill:
         return next(((side, name) for side in node.sides if name in side.shape.fields), None)
     return None
 

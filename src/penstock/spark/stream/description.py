@@ -20,6 +20,7 @@ from penstock.errors import GraphError, quoted
 from penstock.graph import nodes as n
 from penstock.graph.files.items import FileItems
 from penstock.graph.record import Record, Signal, State
+from penstock.graph.source import to_plain
 from penstock.graph.tree import Tree, handled
 
 FORMAT = 2
@@ -118,9 +119,12 @@ def _folds(node: n.GraphNode) -> Iterator[tuple[str, type[Record]]]:
 
 
 def _settings(node: n.GraphNode) -> dict[str, str]:
-    """What decides, beside the fields, what is kept of a key or of a region: aggregates, windows, and ends."""
+    """What decides, beside the fields, what comes of items: aggregates, windows, ends, and how streams meet."""
     if isinstance(node, n.FlatMap):
         return {"end": "given" if node.has_end else "not given"}
+    if isinstance(node, n.Join):
+        filled = {name: to_plain(value)[0] for name, value in node.fill.items()}
+        return {"how": "outer" if node.is_outer else "inner", "fill": str(filled), "present": str(list(node.present))}
     if not isinstance(node, (n.Aggregate, n.KeyedAggregate)):
         return {}
     found = {f"result {name!r}": str(result) for name, result in node.results.items()}
@@ -222,11 +226,15 @@ def _about(where: str, sentences: Iterable[str]) -> Iterator[str]:
 def _of_edges(held: Description, now: Description) -> Iterator[str]:
     for old, new in zip(held["nodes"], now["nodes"], strict=True):
         if old["behind"] != new["behind"]:
-            was, is_now = (of["nodes"][at]["label"] for of, at in ((held, old["behind"][0]), (now, new["behind"][0])))
+            was, is_now = (_listed(of, each["behind"]) for of, each in ((held, old), (now, new)))
             yield f"{new['label']} was behind {was}, is behind {is_now}"
     if held["results"] != now["results"]:
         was, is_now = (quoted(of["nodes"][at]["label"] for at in of["results"]) for of in (held, now))
         yield f"the results were {was}, are {is_now}"
+
+
+def _listed(of: Description, numbers: Sequence[int]) -> str:
+    return " and ".join(of["nodes"][at]["label"] for at in numbers)
 
 
 def _of_signals(old: Mapping[str, dict[str, str]], new: Mapping[str, dict[str, str]]) -> Iterator[str]:

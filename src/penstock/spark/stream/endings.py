@@ -8,8 +8,8 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Tree
 from penstock.graph.window import Whole
-from penstock.plan.cut import Cut
 from penstock.plan.idle import Wanted
+from penstock.plan.stages import Cut
 
 
 def refuse_endings(tree: Tree) -> None:

@@ -16,7 +16,7 @@ from penstock.errors import CheckpointError
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
-from penstock.plan.cut import Exchange, Stage
+from penstock.plan.stages import Exchange, Stage
 from penstock.spark.block import MOST_SPLITS, SPLIT_BITS, Origin, newest_of, origin_of, schema_of, times_of
 from penstock.spark.failure import Origins
 from penstock.spark.inbox import Inbox, blocks_of, merged
@@ -87,7 +87,8 @@ class StateKeeper:
             origins.begin(number, self.items)
             for arrival in blocks_of(inbox, sender, schema, signals):
                 if arrival.places is not None:
-                    arrival = replace(arrival, places=arrival.places + (number << SPLIT_BITS))
+                    start = number << SPLIT_BITS
+                    arrival = replace(arrival, places=arrival.places + start, start=start)
                 yield arrival
 
     def begin(self, origins: Sequence[Origin]) -> None:

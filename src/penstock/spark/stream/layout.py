@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from penstock.plan.cut import Cut
+from penstock.plan.stages import Cut
 from penstock.spark.job import Layout
 
 _MASK = 0xFFFFFFFF

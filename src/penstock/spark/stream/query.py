@@ -22,8 +22,10 @@ from penstock.graph import nodes as n
 from penstock.graph.files.items import FileItems
 from penstock.graph.sink import SparkSink
 from penstock.graph.tree import At, Tree, check_signals, signals_at
-from penstock.plan.cut import Cut, Exchange, cut, without_items
+from penstock.plan.cut import cut
 from penstock.plan.idle import Wanted
+from penstock.plan.moving import without_items
+from penstock.plan.stages import Cut, Exchange
 from penstock.spark import job
 from penstock.spark.block import ROWS, Block, Origin, blocks
 from penstock.spark.frame import FrameItems, cast, refuse_unordered, spark_schema

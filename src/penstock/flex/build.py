@@ -1,0 +1,113 @@
+"""A flexible node in a run: the split, the copies and the merges, with the channels between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from penstock.engine.channel import Channel
+from penstock.engine.crossing import Crossing
+from penstock.engine.loop import RunningLoop
+from penstock.engine.node import Beat, RunningNode
+from penstock.engine.run import Run
+from penstock.engine.sinks import ChannelSink
+from penstock.errors import GraphError
+from penstock.flex.merge import Copies, FlexMerge
+from penstock.flex.split import FlexSplit
+from penstock.plan.fuse import Segment
+from penstock.plan.spec import RunEnd
+
+
+@dataclass
+class Flexible:
+    """The running parts of one flexible node, where each is at work, and the channels that cross between cores."""
+
+    split: FlexSplit
+    nodes: list[Any] = field(default_factory=list)
+    merges: list[FlexMerge] = field(default_factory=list)
+    cores: dict[Any, int] = field(default_factory=dict)
+    crossings: list[tuple[Any, Crossing, Any]] = field(default_factory=list)
+
+
+def flexible(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
+    """Make the parts of a flexible node, between the channel that leads to it and those that lead away."""
+    o, given = run.options, run.channels[segment]
+    run_end, before = run.planned.signals.index(RunEnd), run.receiver_core(segment)
+    homes = _homes(run, segment, sinks)
+    into = [_Way(given, before, home) for home in homes]
+    trace = run.firings if o.trace else None
+    split = FlexSplit(segment, given, [way.sending for way in into], run_end, o.channel_width, o.clock, trace)
+    made = Flexible(split, [split], cores={split: before})
+    out: list[list[_Way]] = [[] for _ in sinks]
+    for copy, (home, way) in enumerate(zip(homes, into, strict=True)):
+        ways = [_Way(sink.channel, home, _behind(run, sink)) for sink in sinks]
+        node = _copy(run, segment, copy, way.receiving, [(s, w) for s, w in zip(sinks, ways, strict=True)])
+        made.nodes.append(node)
+        made.cores[node] = home
+        made.crossings += way.crossing(split, node)
+        for leaving, each in zip(out, ways, strict=True):
+            leaving.append(each)
+    for sink, ways in zip(sinks, out, strict=True):
+        merge = FlexMerge(
+            segment, Copies([way.receiving for way in ways]), sink, run_end, o.channel_width, o.clock, trace
+        )
+        merge.beats = [Beat(sink.channel, *each) for each in _beats(run, sink)]
+        made.nodes.append(merge)
+        made.merges.append(merge)
+        made.cores[merge] = _behind(run, sink)
+        for copy, way in enumerate(ways):
+            made.crossings += way.crossing(made.nodes[1 + copy], merge)
+    return made
+
+
+class _Way:
+    """A channel like another, within a core or across two."""
+
+    def __init__(self, like: Channel, start: int, end: int) -> None:
+        self.receiving = self.sending = like.twin()
+        self.across = Crossing(self.receiving) if start != end else None
+        if self.across is not None:
+            self.sending = self.across.sending
+
+    def crossing(self, sender: Any, receiver: Any) -> list[tuple[Any, Crossing, Any]]:
+        return [] if self.across is None else [(sender, self.across, receiver)]
+
+
+def _copy(
+    run: Run, segment: Segment, copy: int, source: Channel, sinks: Sequence[tuple[ChannelSink, _Way]]
+) -> RunningNode:
+    """One of the loops that do the same; the first is the node's own."""
+    o, code = run.options, run.planned.codes[segment]
+    writing = [ChannelSink(sink.sink, way.sending) for sink, way in sinks]
+    loop = RunningLoop(code, run.memory, run.planned.signals, writing, compile=o.compile, is_prompt=False)
+    node = RunningNode(segment, loop, source, o.channel_width, o.clock, run.firings if o.trace else None)
+    if copy:
+        node.name = f"{segment.name} (copy {copy})"
+    return node
+
+
+def _behind(run: Run, sink: ChannelSink) -> int:
+    assert sink.sink.feeds is not None
+    return run.receiver_core(sink.sink.feeds)
+
+
+def _beats(run: Run, sink: ChannelSink) -> Iterator[tuple[str, int, None]]:
+    fed = sink.sink.feeds
+    assert fed is not None
+    for beats in run.heartbeats:
+        if fed in beats.intervals:
+            yield beats.clock, beats.intervals[fed], None
+
+
+def _homes(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> list[int]:
+    """The cores of the node and its copies: its own, the one before, those behind, and then any other."""
+    own = run.cores[segment]
+    near = [run.receiver_core(segment), *(_behind(run, sink) for sink in sinks), *range(run.options.cores)]
+    others = [core for core in dict.fromkeys(near) if core != own]
+    if len(others) < segment.copies:
+        raise GraphError(
+            f"run: {segment.name} is to have {segment.copies} copies beside its own, each on another core; there are "
+            f"{run.options.cores} cores; raise cores=, or lower flexible()"
+        )
+    return [own, *others[: segment.copies]]

@@ -1,0 +1,206 @@
+"""The merge behind a flexible node: the runs of all copies in the order of the select stream."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from penstock.engine.channel import Channel
+from penstock.engine.ensemble import Ensemble
+from penstock.engine.loop import Output
+from penstock.engine.node import Beat
+from penstock.engine.piece import Piece, piece_of, put
+from penstock.engine.sinks import ChannelSink
+from penstock.engine.statistics import Counter, Firing
+from penstock.errors import InternalError
+from penstock.flex.select import End, Entry, Reached, Run
+from penstock.kernels.credit import CREDIT, SIGNAL
+from penstock.plan.fuse import Segment
+
+
+class Copies:
+    """The channels that lead from the copies to the merge, and the select stream, as one input."""
+
+    def __init__(self, channels: Sequence[Channel]) -> None:
+        self.channels = list(channels)
+        self.entries: deque[Entry] = deque()
+        self.places = dict.fromkeys(channels[0].clocks, 0)
+
+    def check(self) -> None:
+        for channel in self.channels:
+            channel.check()
+
+    @property
+    def consumed_marks(self) -> int:
+        return sum(channel.consumed_marks for channel in self.channels)
+
+    def reached(self, clock: str) -> int:
+        return self.places[clock]
+
+
+class FlexMerge:
+    """Takes from the copies, one run after the other, and writes into the channel behind the node.
+
+    Invariant: the run that is under way is the first of the select stream, and the next item of the copy that has it is
+    its next item.
+    """
+
+    reads_source = False
+
+    def __init__(
+        self,
+        segment: Segment,
+        copies: Copies,
+        sink: ChannelSink,
+        run_end: int,
+        width: int,
+        clock: Callable[[], float],
+        trace: list[Firing] | None,
+    ) -> None:
+        self.segment, self.input, self.sinks, self.run_end = segment, copies, [sink], run_end
+        self.width, self.clock, self.trace, self.name = width, clock, trace, f"merge of {segment.name}"
+        self.is_finished = self.is_first = False
+        self.counter = Counter()
+        self.beats: list[Beat] = []
+        self.known = 0
+        """How many marks of the run under way are yet to be left out."""
+        self.is_begun = False
+
+    def select(self, entry: Entry) -> None:
+        """The select stream goes on."""
+        self.input.entries.append(entry)
+
+    # When it may fire
+
+    @property
+    def channel(self) -> Channel:
+        return self.sinks[0].channel
+
+    @property
+    def has_room(self) -> bool:
+        return not self.channel.is_full
+
+    @property
+    def has_work(self) -> bool:
+        if self.is_finished or not self.input.entries:
+            return False
+        entry = self.input.entries[0]
+        if not isinstance(entry, Run):
+            return True
+        copy = self.input.channels[entry.copy]
+        return copy.ready() > 0 or copy.has_marks
+
+    @property
+    def has_to_tell(self) -> bool:
+        return not self.is_finished and any(beat.is_due(self) for beat in self.beats)
+
+    @property
+    def is_fireable(self) -> bool:
+        return (self.has_work and self.has_room) or self.has_to_tell
+
+    @property
+    def is_ready(self) -> bool:
+        return self.is_fireable
+
+    # A firing
+
+    def fire(self) -> Output:
+        """Go on with the first run of the select stream, or with what is told behind it."""
+        started, output = self.clock(), Output()
+        items = marks = 0
+        if self.has_work and self.has_room:
+            entry = self.input.entries[0]
+            if isinstance(entry, Run):
+                items, marks = self._go_on(entry)
+            else:
+                self.input.entries.popleft()
+                self._hear(entry)
+        for beat in self.beats:
+            beat.tell(self)
+        output.rows, seconds = items, self.clock() - started
+        self.counter.add(items, items == self.width, marks, items, seconds)
+        if self.trace is not None:
+            self.trace.append(Firing(self.name, started, seconds, items, marks, items))
+        return output
+
+    def _hear(self, entry: Entry) -> None:
+        if isinstance(entry, Reached):
+            self.input.places[entry.clock] = entry.place
+        elif isinstance(entry, End):
+            self.is_finished = True
+            self.channel.end()
+
+    def _go_on(self, entry: Run) -> tuple[int, int]:
+        """Hand on what there is of a run, as far as there is room."""
+        if not self.is_begun:
+            self.is_begun, self.known = True, entry.known
+        copy = self.input.channels[entry.copy]
+        taken = copy.take(self.width)
+        row, mark, is_end = self._reach(taken, copy, entry)
+        piece, self.known = self._own(piece_of(copy, taken, taken.start, row, taken.first_mark, mark), self.known)
+        put(self.channel, piece)
+        copy.consume(row - taken.start, mark - taken.first_mark)
+        if is_end:
+            self.input.entries.popleft()
+            self.is_begun = False
+        return row - taken.start, len(piece.kinds)
+
+    def _reach(self, taken: Ensemble, copy: Channel, entry: Run) -> tuple[int, int, bool]:
+        """How far to go: to the end of the run, or as far as there is room."""
+        kinds = taken.kinds[taken.first_mark : taken.last_mark]
+        (ends,) = np.nonzero(kinds == SIGNAL + self.run_end)
+        last, row, is_end = taken.last_mark, taken.stop, len(ends) > 0
+        if is_end:
+            last = taken.first_mark + int(ends[0]) + 1
+            row = int(taken.places[last - 1])
+            number = int(copy.records[self.run_end].array[taken.references[last - 1]]["number"])
+            if number != entry.number:
+                raise InternalError(f"{self.name}: run {entry.number} was to come, and run {number} came")
+        room = self.channel.avail()
+        if row - taken.start > room:
+            row = taken.start + room
+            last, is_end = taken.first_mark + int(np.searchsorted(taken.places[taken.first_mark : last], row)), False
+        most = min(queue.avail() - kept for queue, _, kept in self.channel.needs[1:])
+        if last - taken.first_mark > most + self.known + 1:
+            last = taken.first_mark + most
+            row, is_end = min(row, int(taken.places[last])), False
+        return row, last, is_end
+
+    def _own(self, piece: Piece, known: int) -> tuple[Piece, int]:
+        """A piece without the end of its run, messages of credit, and marks that everybody has heard of."""
+        kept = (piece.kinds != CREDIT) & (piece.kinds != SIGNAL + self.run_end)
+        regions = np.flatnonzero((piece.kinds >= 0) & (piece.kinds < SIGNAL))[:known]
+        kept[regions] = False
+        again = [int(np.sum(piece.kinds[regions] == 2 * depth)) for depth in range(len(piece.opened))]
+        parents = [
+            {name: column.slice(skip) for name, column in columns.items()}
+            for columns, skip in zip(piece.parents, again, strict=True)
+        ]
+        signals = list(piece.signals)
+        signals[self.run_end] = signals[self.run_end][:0]
+        return (
+            replace(
+                piece,
+                kinds=piece.kinds[kept],
+                places=piece.places[kept],
+                by_clock=[keys[kept] for keys in piece.by_clock],
+                parents=parents,
+                opened=[number - skip for number, skip in zip(piece.opened, again, strict=True)],
+                signals=signals,
+            ),
+            known - len(regions),
+        )
+
+    def tell_all(self) -> None:
+        """From now on, tell at once how far it has come."""
+        self.beats = [replace(beat, interval=0) for beat in self.beats]
+
+    def letters(self) -> list[Any]:
+        return []
+
+    def outputs_per_input(self) -> dict[str, int]:
+        return {}

@@ -1,0 +1,264 @@
+"""The split before a flexible node: to the node what fits, the rest to its copies.
+
+Nobody plans who does what. The split asks how much room there is before the node's own copy, sends it that, and sends
+the others what is left (section 3 of the paper on flexible filters). A node that keeps up gets everything; where it
+falls behind, its queue is full, and the copies help.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.engine.channel import Channel
+from penstock.engine.ensemble import Ensemble
+from penstock.engine.loop import Output
+from penstock.engine.piece import Piece, piece_of, put
+from penstock.engine.statistics import Counter, Firing
+from penstock.flex.select import End, Entry, Reached, Run
+from penstock.kernels.credit import CREDIT, SIGNAL
+from penstock.plan.fuse import Segment
+
+Regions = list[int]
+"""The open regions, from the outermost in, by how many were opened before at each depth."""
+
+
+class FlexSplit:
+    """Takes from one channel and writes into those of the copies, the node's own first.
+
+    Invariant: every item goes to one copy; the select stream has the runs in the order of the stream. What a copy has
+    of the regions that are open is in `views`.
+    """
+
+    reads_source = False
+    beats: Sequence[Any] = ()
+
+    def __init__(
+        self,
+        segment: Segment,
+        source: Channel,
+        copies: Sequence[Channel],
+        run_end: int,
+        width: int,
+        clock: Callable[[], float],
+        trace: list[Firing] | None,
+    ) -> None:
+        self.segment, self.input, self.copies, self.run_end = segment, source, list(copies), run_end
+        self.width, self.clock, self.trace, self.name = width, clock, trace, f"split of {segment.name}"
+        self.selected: list[Entry] = []
+        self.is_finished = self.is_first = False
+        self.counter = Counter()
+        self.current: int | None = None
+        """The copy that has the run that is under way."""
+        self.number = 0
+        self.depth = source.depth
+        self.open_rows: list[Piece] = []
+        """The openings of the regions that are open, from the outermost in."""
+        self.views: list[list[int]] = [[] for _ in copies]
+        self.opened: list[int] = []
+        self.regions = 0
+        self.told = dict.fromkeys(source.clocks, 0)
+        self.sinks: list[Any] = []
+
+    # When it may fire
+
+    @property
+    def has_work(self) -> bool:
+        source = self.input
+        return not self.is_finished and (source.ready() > 0 or source.has_marks or source.is_ended)
+
+    @property
+    def has_to_tell(self) -> bool:
+        return False
+
+    @property
+    def is_fireable(self) -> bool:
+        """Whether a copy has room for an item and the marks around it, or only how far the stream has come is new."""
+        if self.is_finished:
+            return False
+        return (self.has_work and any(self._has_room(copy) for copy in self.copies)) or self._is_ahead()
+
+    @property
+    def is_ready(self) -> bool:
+        return self.is_fireable
+
+    def _has_room(self, copy: Channel) -> bool:
+        return copy.avail() > 0 and self._room_marks(copy) > 0
+
+    def _room_marks(self, copy: Channel) -> int:
+        """How many marks a copy can be sent, when it has been told of the regions, and its run is to end with one."""
+        room = min((rows.avail() for rows in (*copy.parents, *copy.records)), default=copy.avail_signals())
+        return int(min(room, copy.avail_signals())) - 2 * self.depth - 1
+
+    def _is_ahead(self) -> bool:
+        return any(self.input.reached(clock) > place for clock, place in self.told.items())
+
+    # A firing
+
+    def fire(self) -> Output:
+        """Hand out one ensemble, as far as there is room."""
+        started, output = self.clock(), Output()
+        taken = self.input.take(self.width)
+        row, mark = taken.start, taken.first_mark
+        for copy in self._in_order():
+            row, mark = self._give(copy, taken, row, mark)
+            if row == taken.stop and mark == taken.last_mark:
+                break
+        items, marks = row - taken.start, mark - taken.first_mark
+        dealt = self.input.consume(items, marks)
+        self._tell()
+        if taken.is_last and row == taken.stop and mark == taken.last_mark:
+            self._finish()
+        seconds = self.clock() - started
+        self.counter.add(items, items == self.width, dealt, items, seconds)
+        if self.trace is not None:
+            self.trace.append(Firing(self.name, started, seconds, items, dealt, items))
+        return output
+
+    def _in_order(self) -> Iterator[int]:
+        """The node's own copy first; then the others, those with the most room first."""
+        others = sorted(range(1, len(self.copies)), key=lambda copy: -self.copies[copy].avail())
+        return iter([0, *others])
+
+    def _give(self, copy: int, taken: Ensemble, row: int, mark: int) -> tuple[int, int]:
+        """Send a copy what it has room for; the row and the mark behind it."""
+        channel = self.copies[copy]
+        if not self._has_room(channel):
+            return row, mark
+        stop = min(taken.stop, row + channel.avail())
+        last = mark + int(np.searchsorted(taken.places[mark : taken.last_mark], stop, side="right"))
+        most = self._room_marks(channel)
+        if last - mark > most:
+            last = mark + most
+            stop = min(stop, int(taken.places[last]))
+        if stop == taken.stop and last < taken.last_mark and last - mark < most:
+            last = mark + min(most, taken.last_mark - mark)
+        if stop == row and last == mark:
+            return row, mark
+        self._begin(copy)
+        piece = _without_credit(piece_of(self.input, taken, row, stop, mark, last))
+        self._note_regions(piece, copy)
+        put(channel, piece)
+        return stop, last
+
+    # Runs
+
+    def _begin(self, copy: int) -> None:
+        """From here on a copy has the stream."""
+        if self.current == copy:
+            return
+        self._end_run()
+        self.current = copy
+        known = self._catch_up(copy)
+        self.selected.append(Run(copy, self.number, known))
+
+    def _end_run(self) -> None:
+        if self.current is not None:
+            put(self.copies[self.current], self._marked(SIGNAL + self.run_end, number=self.number))
+            self.number += 1
+            self.current = None
+
+    def _catch_up(self, copy: int) -> int:
+        """Tell a copy of the regions that have closed and opened while others had the stream; how many marks."""
+        view, channel = self.views[copy], self.copies[copy]
+        same = 0
+        while same < min(len(view), len(self.opened)) and view[same] == self.opened[same]:
+            same += 1
+        for depth in reversed(range(same, len(view))):
+            put(channel, self._marked(2 * depth + 1))
+        for depth in range(same, len(self.opened)):
+            put(channel, self.open_rows[depth])
+        count = len(view) - same + len(self.opened) - same
+        self.views[copy] = list(self.opened)
+        return count
+
+    def _note_regions(self, piece: Piece, copy: int) -> None:
+        """Follow the regions through a piece."""
+        seen = [0] * self.depth
+        for at, kind in enumerate(piece.kinds.tolist()):
+            if not 0 <= kind < 2 * self.depth:
+                continue
+            depth = kind // 2
+            if kind % 2:
+                self.opened, self.open_rows = self.opened[:depth], self.open_rows[:depth]
+                continue
+            self.opened = [*self.opened, self.regions]
+            self.open_rows = [*self.open_rows, self._opening(piece, at, seen)]
+            self.regions += 1
+            seen[depth] += 1
+        self.views[copy] = list(self.opened)
+
+    def _opening(self, piece: Piece, mark: int, seen: list[int]) -> Piece:
+        """The opening of a region, to be told again."""
+        depth = int(piece.kinds[mark]) // 2
+        made = self._marked(int(piece.kinds[mark]))
+        parents = [
+            {name: column.slice(seen[at], 1 if at == depth else 0) for name, column in columns.items()}
+            for at, columns in enumerate(piece.parents)
+        ]
+        by_clock = [keys[mark : mark + 1] for keys in piece.by_clock]
+        return replace(made, parents=parents, opened=[int(at == depth) for at in range(self.depth)], by_clock=by_clock)
+
+    def _marked(self, kind: int, number: int | None = None) -> Piece:
+        """A piece that is one mark."""
+        source = self.input
+        signals = [np.zeros(0, records.array.dtype) for records in source.records]
+        if number is not None:
+            signals[self.run_end] = np.array([(number,)], source.records[self.run_end].array.dtype)
+        return Piece(
+            {name: _none(each.type) for name, each in source.data.stores.items()},  # type: ignore[attr-defined]
+            0,
+            np.array([kind]),
+            np.zeros(1, np.int64),
+            [np.zeros(1, np.int64) for _ in range(len(source.clocks) + bool(source.clocks))],
+            [{name: _none(each.type) for name, each in rows.stores.items()} for rows in source.parents],  # type: ignore[attr-defined]
+            [0] * self.depth,
+            signals,
+            0,
+        )
+
+    # What is told
+
+    def _tell(self) -> None:
+        """Say how far the stream has come, where that is asked for."""
+        for clock, place in self.told.items():
+            now = self.input.reached(clock)
+            if now > place:
+                self._end_run()
+                self.selected.append(Reached(clock, now))
+        self.told = {clock: max(place, self.input.reached(clock)) for clock, place in self.told.items()}
+
+    def _finish(self) -> None:
+        self._end_run()
+        self.selected.append(End())
+        self.is_finished = True
+        for copy in self.copies:
+            copy.end()
+
+    def tell_all(self) -> None:
+        """It tells at once anyway."""
+
+    def letters(self) -> list[Entry]:
+        """What is new in the select stream."""
+        found, self.selected = self.selected, []
+        return found
+
+    def outputs_per_input(self) -> dict[str, int]:
+        return {}
+
+
+def _without_credit(piece: Piece) -> Piece:
+    """The piece without messages of credit, which were for us."""
+    kept = piece.kinds != CREDIT
+    if kept.all():
+        return piece
+    by_clock = [keys[kept] for keys in piece.by_clock]
+    return replace(piece, kinds=piece.kinds[kept], places=piece.places[kept], by_clock=by_clock)
+
+
+def _none(t: pa.DataType) -> pa.Array:
+    return pa.array([], t)

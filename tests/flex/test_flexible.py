@@ -1,0 +1,128 @@
+"""Flexible nodes: copies help, and what comes out, its order and the places of signals stay the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import penstock as ps
+from penstock.errors import FunctionError, GraphError
+from penstock.graph import reference
+
+
+class Level(ps.Signal):
+    level: int
+
+
+class Held(ps.State):
+    level: int
+
+
+def some(v: int) -> Iterator[int]:
+    for at in range(v % 3):
+        yield v * 10 + at
+
+
+def numbers(count: int = 200) -> ps.Stream:
+    return ps.from_numpy({"v": np.arange(count)}, name="numbers")
+
+
+def graphs() -> dict[str, ps.Stream]:
+    items = numbers()
+    groups = items.map(g=lambda v: v // 7).regions(by="g")
+    signals = items.emit(Level, when=lambda v: v % 9 == 0, level=lambda v: v).map(w=lambda v: 2 * v).flexible()
+    return {
+        "map": items.map(w=lambda v: v * v).flexible().map(z=lambda w: w + 1),
+        "a result": items.map(w=lambda v: v * v).flexible(),
+        "filter": items.filter(lambda v: v % 3 == 0).flexible().map(z=lambda v: v + 1),
+        "flat_map": items.flat_map(some, to="w", at_most=2).flexible().map(z=lambda w: w + 1),
+        "select": items.select("v").flexible().map(z=lambda v: v + 1),
+        "two in a row": items.map(w=lambda v: v * v)
+        .flexible()
+        .map(z=lambda w: w + 1)
+        .flexible()
+        .filter(lambda z: z > 9),
+        "in regions": groups.filter(lambda v: v % 2 == 0).flexible().map(z=lambda v, g: v + g).aggregate(s=ps.sum("z")),
+        "signals": signals.map(n=lambda w, state: w + state.level, state=Held).on(
+            Level, level=lambda signal: signal.level
+        ),
+        "a side": ps.join(items.filter(lambda v: v % 2 == 0).flexible().map(a=lambda v: v), items.map(b=lambda v: v)),
+    }
+
+
+NAMES = list(graphs())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("copies", [1, 2])
+def test_copies_change_nothing(name: str, copies: int) -> None:
+    stream = graphs()[name]
+    wanted = reference.run((stream.node,)).tables[0]
+    for capacity, credit, width in [(2, "queued", 1), (2, "balance", None), (5, "queued", 3), (None, "balance", 16)]:
+        found = stream.collect(
+            spark=False,
+            cores=1 + copies,
+            fuse=False,
+            capacity=capacity,
+            capacity_signals=None if capacity is None else capacity + 8,
+            credit=credit,
+            width=width,
+            policy="random",
+            seed=copies,
+            compile=False,
+            check=True,
+        )
+        assert found.equals(wanted.cast(found.schema)), (capacity, credit, width)
+
+
+def test_without_cores_a_node_is_alone() -> None:
+    stream = numbers().map(w=lambda v: v * v).flexible().map(z=lambda w: w + 1)
+    run = stream.prepare(spark=False)
+    assert run.collect()["z"].to_pylist() == [v * v + 1 for v in range(200)]
+    assert len(run.statistics().nodes) == 1
+
+
+def test_copies_take_what_the_node_has_no_room_for() -> None:
+    stream = numbers(20_000).map(w=lambda v: v * v).flexible().map(z=lambda w: w + 1)
+    run = stream.prepare(spark=False, fuse=False, cores=2, capacity=64, width=32, compile=False)
+    assert run.collect()["z"].to_pylist() == [v * v + 1 for v in range(20_000)]
+    items = {node.name: node.items for node in run.statistics().nodes}
+    assert items["map 'w'"] + items["map 'w' (copy 1)"] == 20_000
+    assert items["merge of map 'w'"] == 20_000
+
+
+def test_compiled_copies() -> None:
+    stream = numbers(300_000).map(w=lambda v: (v * v) % 1000).flexible().filter(lambda w: w > 500)
+    assert stream.collect(spark=False, fuse=False, cores=2, width=4096).equals(stream.collect(spark=False))
+
+
+def test_an_error_in_a_copy_names_the_item() -> None:
+    stream = numbers(500).map(w=lambda v: 1 // (v - 321)).flexible().map(z=lambda w: w)
+    for capacity in (1, 8, 600):
+        with pytest.raises(FunctionError, match="321"):
+            stream.collect(spark=False, fuse=False, cores=2, capacity=capacity, width=1)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda s: s.map(n=lambda v, state: v, state=Held).flexible(), "flexible: must remember nothing"),
+        (lambda s: s.key_by("v").flexible(), "flexible: must be a map, filter, flat_map, map_columns or select"),
+        (
+            lambda s: s.map(w=lambda v: v).flexible(0),
+            "copies must be a whole number of at least 1; got 0",
+        ),
+    ],
+)
+def test_what_cannot_be_flexible_is_refused(build: Any, message: str) -> None:
+    with pytest.raises(GraphError, match=message):
+        build(numbers())
+
+
+def test_more_copies_than_cores_are_refused() -> None:
+    stream = numbers().map(w=lambda v: v).flexible(2)
+    with pytest.raises(GraphError, match="'w' is to have 2 copies beside its own, each on another core; there are 2"):
+        stream.collect(spark=False, cores=2)
