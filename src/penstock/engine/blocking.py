@@ -1,7 +1,7 @@
 """Who waits for whom where no node can fire: the blocking cycle of the paper on precise control (Definition 1).
 
-A node waits for another upstream of it, for input; or for another downstream, for room in the channel to it. A run stops
-for good exactly where nodes wait for each other in a circle.
+A node waits for another upstream of it, for input; or for another downstream, for room in the channel to it. A run
+stops for good exactly where nodes wait for each other in a circle.
 """
 
 from __future__ import annotations

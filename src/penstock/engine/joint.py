@@ -20,7 +20,7 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.source import to_plain
 from penstock.graph.tree import Tree
-from penstock.kernels.credit import SIGNAL
+from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.kernels.meet import NEVER
 from penstock.plan.clock import BEFORE, STEPS
 from penstock.plan.fuse import Segment
@@ -193,9 +193,10 @@ class JointNode:
 
     def _next_place(self, channel: Channel, taken: Ensemble, items: int, marks: int, frontier: int) -> int:
         """The place of what a side has next; where it has nothing, how far it has come."""
-        row, mark, found = taken.start + items, taken.first_mark + marks, [frontier]
-        if mark < taken.last_mark:
-            found.append(int(channel.control.keys[channel.clocks.index(self.input.clock)][mark]))
+        row, found, control = taken.start + items, [frontier], channel.control
+        left = slice(taken.first_mark + marks, taken.last_mark)
+        keys = control.keys[channel.clocks.index(self.input.clock)][left][control.kinds[left] != CREDIT]
+        found += keys[:1].tolist()
         if row < taken.stop:
             found.append(STEPS * int(channel.data.array_of(self.input.clock)[row]) + BEFORE)
         return min(found)

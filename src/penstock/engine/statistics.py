@@ -92,9 +92,9 @@ class Statistics:
         return json.dumps(self.as_dict())
 
     def __str__(self) -> str:
-        lines = _table(_NODE_HEAD, [_node_row(node) for node in self.nodes])
+        lines = table(_NODE_HEAD, [_node_row(node) for node in self.nodes])
         if self.edges:
-            lines += ["", *_table(_EDGE_HEAD, [_edge_row(edge) for edge in self.edges])]
+            lines += ["", *table(_EDGE_HEAD, [_edge_row(edge) for edge in self.edges])]
         return "\n".join(lines)
 
 
@@ -121,7 +121,7 @@ def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:
     return (f"{edge.sender} → {edge.receiver}", edge.context, *(f"{number:,}" for number in counts))
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Columns: the first to the left, the others to the right."""
     widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
     made = []

@@ -32,7 +32,7 @@ def capacity_within(planned: Plan, memory: int | None, delay: int | None) -> int
         return None
     found = []
     if memory is not None:
-        found.append(memory // (TWICE * sum(_bytes(sink) for sink in sinks)))
+        found.append(memory // (TWICE * sum(bytes_of(sink) for sink in sinks)))
     if delay is not None:
         found.append(delay // max(_channels_before(planned, segment) for segment in planned.segments))
     most, needed = min(found), max(least(sink)[0] for sink in sinks)
@@ -45,7 +45,7 @@ def capacity_within(planned: Plan, memory: int | None, delay: int | None) -> int
     return most
 
 
-def _bytes(sink: Sink) -> int:
+def bytes_of(sink: Sink) -> int:
     """The bytes of an item, with its parents."""
     return sum(_size(column.type) for outlet in (sink.items, *sink.parents) for column in outlet.columns) or 1
 
