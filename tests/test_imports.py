@@ -21,6 +21,7 @@ PUBLIC = "penstock"  # stands for `import penstock` and `from penstock import Na
 LIBRARIES = frozenset({"click", "llvmlite", "numba", "numpy", "pyarrow", "rich"})
 SPARK_LIBRARIES = frozenset({"google", "pandas", "py4j", "pyspark"})
 PEERS = frozenset({"duckdb", "polars"})
+PICTURES = frozenset({"PIL"})  # picture files of most forms, where it is installed
 SOLVER = frozenset({"scipy"})  # HiGHS, for programmes of the plan
 TO_POLARS = frozenset({"polars"})  # a result may be asked for in its form, where it is installed
 
@@ -50,7 +51,7 @@ RULES: dict[str, Rule] = {
     "flex": may("errors", "kernels", "graph", "plan", "engine"),
     "model": may("errors", "kernels", "graph", "plan"),
     "report": may("errors", "graph", "plan"),
-    "apps": may(PUBLIC),
+    "apps": may(PUBLIC, libraries=LIBRARIES | PICTURES),
     "bench": may(PUBLIC, *LAYERS, libraries=LIBRARIES | SPARK_LIBRARIES | PEERS),
     "cli": may(PUBLIC, *LAYERS),
     "__init__": may("errors", "kernels", "graph", "plan", "engine", "flex", "model", "report", libraries=frozenset()),

@@ -37,6 +37,10 @@ class ControlError(PenstockError, ValueError):
     """A signal cannot be delivered: nobody handles it, or its place was never reached."""
 
 
+class DeadlockError(PenstockError, RuntimeError):
+    """Nodes wait for each other and none can go on, because heartbeats were left out or chosen too large by hand."""
+
+
 class SessionError(PenstockError, RuntimeError):
     """Spark cannot be started or used: no Java, no PySpark, a cluster that does not answer."""
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import penstock.spark
-from penstock.apps import fraud_detection, region_sum, spike_detection
+from penstock.apps import fraud_detection, region_sum, spike_detection, variance
 from penstock.cli import commands
 
 
@@ -32,6 +32,7 @@ def run(*arguments: object, code: int = 0) -> Result:
         ("region-sum", region_sum, 5000),
         ("spike-detection", spike_detection, 3000),
         ("fraud-detection", fraud_detection, 20_000),
+        ("variance", variance, 100),
     ],
 )
 def test_the_result_is_the_reference(tmp_path: Path, name: str, app: Any, size: int) -> None:

@@ -54,7 +54,7 @@ class Builder:
         self.rows = rows
         self.may_sum = may_sum
         self.lines: list[str] = []
-        self.made: dict[str, ps.Stream] = {}
+        self.made: dict[str, Any] = {}
         self.leaves: list[Point] = []
 
     def start(self, text: str, **given: Any) -> Point:
@@ -69,6 +69,21 @@ class Builder:
         stream = eval(text, SCOPE, self.made)
         owed = tuple(name for name in (*point.owed, *owes) if name not in pays)
         return self._named(text, stream, replace(point, growth=point.growth * growth, owed=owed))
+
+    def parts(self, point: Point, call: str, number: int) -> list[Point]:
+        """The streams that one call makes, each under a name of its own."""
+        text = f"{point.name}{call}"
+        name = f"s{len(self.made)}"
+        self.made[name] = made = eval(text, SCOPE, self.made)
+        self.lines.append(f"{name} = {text}")
+        each = replace(point, growth=point.growth * 0.6)
+        return [self._named(f"{name}[{at}]", made[at], each) for at in range(number)]
+
+    def meet(self, points: Sequence[Point], text: str) -> Point:
+        """The stream in which several meet."""
+        stream = eval(text, SCOPE, self.made)
+        owed = tuple(dict.fromkeys(name for point in points for name in point.owed))
+        return self._named(text, stream, Point("", stream, max(point.growth for point in points), owed))
 
     def _named(self, text: str, stream: ps.Stream, point: Point) -> Point:
         name = f"s{len(self.made)}"
@@ -132,11 +147,9 @@ class Builder:
         return [f"ps.at({place}, {self._signal(self.choose.choice(handled))})" for place in places]
 
     def _handles(self, node: nodes.GraphNode, signal: str) -> bool:
-        while node.inputs:
-            if isinstance(node, nodes.Stateful) and any(h.signal is getattr(records, signal) for h in node.handlers):
-                return True
-            (node,) = node.inputs
-        return False
+        if isinstance(node, nodes.Stateful) and any(h.signal is getattr(records, signal) for h in node.handlers):
+            return True
+        return any(self._handles(before, signal) for before in node.inputs)
 
     def _signal(self, name: str) -> str:
         number = self.choose.integer(0, 50)

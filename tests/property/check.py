@@ -2,7 +2,7 @@
 
 `python -m tests.property.check --seed 7 --batch 3 --compile` repeats one, `--count 20000` tries many, `--seconds 600`
 as many as the time allows. With `--channels` they run with the setting of channels that the seed chooses, or with the
-one that is given: `--channels "context='lane', width=2, spare=0"`.
+one that is given: `--channels "context='lane', width=2, spare=0"`. With `--joins` streams meet in all of them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from unittest import mock
 
 import pyarrow as pa
 from tests.property.graphs import Case, from_seed
+from tests.property.joins import from_joined_seed
 from tests.property.settings import Setting, parse
 from tests.property.shrink import shrink
 
@@ -115,7 +116,7 @@ def repeat(case: Case, compile: bool, batch_items: int | None, trace: bool, sett
     run = f"{room}Run(leaves, control, {arguments}).{'result' if trace else 'tables'}()"
     if case.seed is None:
         return f"to repeat it, append to the program below: {run}"
-    command = f"python -m tests.property.check --seed {case.seed}"
+    command = f"python -m tests.property.check{' --joins' if case.is_joined else ''} --seed {case.seed}"
     command += "" if batch_items is None else f" --batch {batch_items}"
     command += " --compile" if compile else ""
     command += "" if setting is None else f' --channels "{setting}"'
@@ -196,6 +197,7 @@ def try_many(
     seconds: float | None = None,
     say: Callable[[str], None] = print,
     check: Check = check,
+    make: Callable[[int], Case] = from_seed,
 ) -> int:
     """Check the graphs of seeds until they or the time end; how many were checked. The first mismatch is raised."""
     started, done = time.monotonic(), 0
@@ -203,7 +205,7 @@ def try_many(
         if seconds is not None and time.monotonic() - started > seconds:
             break
         try:
-            check(from_seed(seed), compile=compile)
+            check(make(seed), compile=compile)
         except Mismatch:
             raise
         except Exception as error:
@@ -232,20 +234,21 @@ def shrunk(case: Case, compile: bool, check: Check = check) -> Case:
 
 def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
+    make = from_joined_seed if given.joins else from_seed
     if given.show:
-        print(from_seed(given.seed).text())
+        print(make(given.seed).text())
         return 0
     chosen = check if given.channels is None else check_channels
     try:
         if given.count is None and given.seconds is None:
-            case = from_seed(given.seed)
+            case = make(given.seed)
             case = replace(case, batches=(given.batch, given.batch)) if given.batch else case
             case = replace(case, setting=parse(given.channels)) if given.channels else case
             chosen(shrunk(case, given.compile, chosen) if given.shrink else case, compile=given.compile)
             done = 1
         else:
             seeds = islice(count(given.seed), given.count)
-            done = try_many(seeds, compile=given.compile, seconds=given.seconds, check=chosen)
+            done = try_many(seeds, compile=given.compile, seconds=given.seconds, check=chosen, make=make)
     except Mismatch as mismatch:
         print(mismatch, file=sys.stderr)
         return 1
@@ -261,6 +264,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch", type=int, help="batches of so many items; without it, the sizes that the seed chooses")
     add("--compile", action="store_true", help="compile the loops; without it they run as plain Python")
     add("--channels", nargs="?", const="", metavar="SETTING", help="with channels: as the seed chooses, or as given")
+    add("--joins", action="store_true", help="graphs in which streams part and meet again")
     add("--count", type=int, help="how many graphs to try")
     add("--seconds", type=float, help="how long to try graphs")
     add("--shrink", action="store_true", help="make the case of the seed as small as it still fails")

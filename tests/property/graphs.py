@@ -40,6 +40,8 @@ class Case:
     is_traced: bool
     fault: str | None
     setting: Setting
+    is_joined: bool = False
+    """Whether the seed is one of `joins.py`."""
 
     def text(self) -> str:
         """The case as a Python program."""

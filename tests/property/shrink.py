@@ -64,11 +64,23 @@ def _without(given: tuple[Any, ...], at: int) -> tuple[Any, ...]:
 
 
 def _without_line(case: Case, at: int) -> Iterator[Case]:
-    """Without one step: whoever used the stream after it uses the stream before it."""
-    made, before = re.match(r"(s\d+) = (s\d+)", case.lines[at]).groups()  # type: ignore[union-attr]
-    lines = [re.sub(rf"(?<== ){made}\b", before, line) for line in _without(case.lines, at)]
-    leaves = tuple(before if name == made else name for name in case.leaf_names)
-    yield from _rebuilt(case, lines=tuple(lines), leaf_names=tuple(dict.fromkeys(leaves)))
+    """Without one step: whoever used the stream after it uses the stream before it, or one of those that met."""
+    made, *before = _streams(case.lines[at])
+    whole = next((line for line in case.lines if "[" in case.lines[at] and line.startswith(f"{before[0]} = ")), "")
+    for name in dict.fromkeys([*(_streams(whole)[1:] if ".split(" in whole else before)]):
+        lines = [re.sub(rf"{_NAME.replace(_ANY, made)}", name, line) for line in _without(case.lines, at)]
+        leaves = tuple(name if leaf == made else leaf for leaf in case.leaf_names)
+        yield from _rebuilt(case, lines=tuple(lines), leaf_names=tuple(dict.fromkeys(leaves)))
+
+
+_ANY = r"s\d+"
+_NAME = rf"(?<![\w'\"])\b{_ANY}\b(?!['\"=])"
+"""A stream in the text of a program; not a field in quotes, nor the name of an argument."""
+
+
+def _streams(line: str) -> list[str]:
+    """The streams that a line names, that which it makes first."""
+    return re.findall(_NAME, line)
 
 
 def _shorter(line: str) -> Iterator[str]:
@@ -80,7 +92,7 @@ def _shorter(line: str) -> Iterator[str]:
             del [node for node in ast.walk(tree) if isinstance(node, ast.Call)][number].keywords[at]
             yield ast.unparse(tree)
     value = ast.parse(line).body[0].value  # type: ignore[attr-defined]
-    if isinstance(value.func.value, ast.Call):
+    if isinstance(value, ast.Call) and isinstance(value.func.value, ast.Call):  # type: ignore[attr-defined]
         yield f"{line.split(' = ')[0]} = {ast.unparse(value.func.value)}"
 
 
@@ -95,7 +107,7 @@ def _rebuilt(case: Case, **changes: Any) -> Iterator[Case]:
     changed = replace(case, seed=None, **changes)
     needed, lines = set(changed.leaf_names), []
     for line in reversed(changed.lines):
-        made, *names = re.findall(r"(?<![\w'])s\d+(?= =|\.)", line)
+        made, *names = _streams(line)
         if made in needed:
             needed |= set(names)
             lines.append(line)

@@ -1,7 +1,8 @@
 """A job's tasks one after the other in this process, with lists for Spark's shuffle, whose rows come in any order.
 
 Everything of a job but Spark itself: the cut, blocks, inboxes and merging, on thousands of graphs.
-`python -m tests.spark.simulated --seed 7` repeats one, `--count 2000 --first 0` tries many.
+`python -m tests.spark.simulated --seed 7` repeats one, `--count 2000 --first 0` tries many; with `--joined` they are
+graphs in which streams part and meet again.
 """
 
 from __future__ import annotations
@@ -20,16 +21,21 @@ from unittest import mock
 import pyarrow as pa
 from tests.property.check import difference, expected
 from tests.property.graphs import Case, from_seed
+from tests.property.joins import from_joined_seed
+from tests.spark.meets import from_meet_seed, from_spread_seed
 
 import penstock as ps
 from penstock.engine import sinks
 from penstock.graph.placing import in_order
 from penstock.graph.reference import Result
-from penstock.graph.tree import At, Tree, check_signals, never_reached
+from penstock.graph.tree import Tree, check_signals
 from penstock.plan.align import alignable, beginnings
-from penstock.plan.cut import Cut, cut, moved_to, without_items
+from penstock.plan.cut import cut
+from penstock.plan.moving import moved_to, without_items
+from penstock.plan.stages import Cut
 from penstock.spark import align, block, inbox, job, task
 from penstock.spark.align import aligned
+from penstock.spark.survey import placed
 
 
 @dataclass(frozen=True)
@@ -71,20 +77,6 @@ def pieces(items: object, chance: random.Random) -> list[Piece]:
     return [Piece(table.slice(a, b - a)) for a, b in pairwise(ends)]
 
 
-def placed(control: Sequence[At], rows: Sequence[int]) -> tuple[dict, dict]:
-    """The signals of each piece by offset, and the index of its first item."""
-    bases, total = {}, 0
-    for number, count in enumerate(rows):
-        bases[number], total = total, total + count
-    signals: dict[int, tuple] = {}
-    for given in control:
-        if given.index > total:
-            raise never_reached(given, total)
-        number = max(k for k in bases if bases[k] <= given.index)
-        signals[number] = (*signals.get(number, ()), (given.index - bases[number], given.signal))
-    return signals, bases
-
-
 def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = False) -> tuple[Cut, Result]:
     tree = Tree(case.leaves)
     control = in_order(check_signals(tree, case.control))
@@ -96,13 +88,14 @@ def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = 
         splits = aligned(splits, {at: align.first_beginning(send, by, split) for at, split in enumerate(splits)})
     else:
         regions = None
-    signals, bases = placed(control, [split.rows for split in splits])
+    places = placed(control, {number: split.rows for number, split in enumerate(splits)}, {})
     kinds = [type(given.signal) for given in control]
     found = [] if regions is None else [regions]
-    made = cut(case.leaves, kinds, places=True, is_ordered=is_ordered, aligned=found)
+    by_place = chance.random() < 0.8
+    made = cut(case.leaves, kinds, places=True, is_ordered=is_ordered, aligned=found, meets_by_place=by_place)
     layout = job.laid_out(made, len(splits), chance.choice([1, 2, 5]))
     options = {"compile": compile, "batch_items": chance.choice([None, 1, 2, 5])}
-    program = job.program_of(made, layout, job.CollectWriter, options, signals, bases)
+    program = job.program_of(made, layout, job.CollectWriter, options, places.signals, places.bases)
     rows: list[pa.RecordBatch] = []
     if made.is_whole:
         rows = list(task.run_whole(program, splits))
@@ -128,9 +121,9 @@ def shuffled(
         yield from task.run_received(program, mine)
 
 
-def check(seed: int, compile: bool = False) -> str | None:
+def check(seed: int, compile: bool = False, make: Callable[[int], Case] = from_seed) -> str | None:
     """What is wrong with a graph, or None."""
-    case = from_seed(seed)
+    case = make(seed)
     chance = random.Random(seed)
     wanted = expected(case)
     small = mock.patch.multiple(
@@ -156,22 +149,27 @@ def check(seed: int, compile: bool = False) -> str | None:
     return difference(Result(wanted.tables, ()), found)
 
 
-def main(check: Callable[[int], str | None]) -> int:
+def main(check: Callable[..., str | None]) -> int:
     """Check the graphs that the command line names; how many are wrong."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--joined", action="store_true", help="graphs in which streams part and meet again")
+    parser.add_argument("--meets", action="store_true", help="and with keys before, between and behind")
+    parser.add_argument("--spread", action="store_true", help="and with keys on the way, each side by itself")
     given = parser.parse_args()
+    make = from_joined_seed if given.joined else from_meet_seed if given.meets else from_seed
+    make = from_spread_seed if given.spread else make
     seeds = [given.seed] if given.seed is not None else range(given.first, given.first + given.count)
     bad = 0
     for seed in seeds:
-        wrong = check(seed)
+        wrong = check(seed, make=make)
         if wrong:
             bad += 1
             print(f"--- seed {seed}\n{wrong[-3000:]}")
             if given.seed is not None:
-                print(from_seed(seed).text())
+                print(make(seed).text())
     print(Counter(KINDS))
     print(f"{bad} of {len(seeds)} wrong")
     return bad

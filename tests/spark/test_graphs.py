@@ -22,7 +22,8 @@ from penstock.graph.reference import Result
 from penstock.graph.source import Items
 from penstock.graph.tree import Tree
 from penstock.plan.align import alignable
-from penstock.plan.cut import cut, moved
+from penstock.plan.cut import cut
+from penstock.plan.moving import moved
 from penstock.spark.run import SparkRun
 
 KEYED = (

@@ -11,7 +11,7 @@ import pytest
 import penstock as ps
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
-from penstock.plan.cut import Exchange
+from penstock.plan.stages import Exchange
 from penstock.spark import block
 from penstock.spark.block import BlockWriter, blocks
 from penstock.spark.inbox import Inbox, in_order, merged

@@ -15,6 +15,7 @@ _MODULES = {
     "occupancy": "penstock.bench.occupancy",
     "context": "penstock.bench.context",
     "heartbeat": "penstock.bench.heartbeat",
+    "variance": "penstock.bench.variance",
     "regions": "penstock.bench.regions",
     "taxi": "penstock.bench.taxi",
     "keyed": "penstock.bench.keyed",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, BinaryIO
 
 import penstock as ps
 from penstock.cli.settings import Setting, chosen, settings_of
@@ -20,11 +20,15 @@ class App:
 
     Its module has `generate`, `read` and `build`. It may have `results`, which gives the stream of `build` and others
     beside it, of what was dropped; then `note` tells in words what their tables hold.
+
+    One that makes one file of another also has `save`, which writes the result, and `OPTIONS`, with which it is best
+    run; and what is set goes to whichever of `read`, `build` and `save` take it.
     """
 
     name: str
     size: int
     unit: str
+    makes_file: bool = False
 
     @property
     def module(self) -> ModuleType:
@@ -39,7 +43,7 @@ class App:
     @property
     def settings(self) -> dict[str, Setting]:
         """What may be set of how it works."""
-        return settings_of(self.module.build)
+        return {**(settings_of(self.module.read) if self.makes_file else {}), **settings_of(self.module.build)}
 
     @property
     def data_settings(self) -> dict[str, Setting]:
@@ -64,12 +68,30 @@ class App:
         return (self.module.build(source, **settings),)
 
     def stream(self, path: str | Path, settings: dict[str, Any]) -> ps.Stream:
-        """The result alone, for a stream that runs."""
-        found: ps.Stream = self.module.build(self.module.read(path), **settings)
+        """The result alone, for a stream that runs, or for a file."""
+        if self.makes_file:
+            source = self.module.read(path, **_taken(self.module.read, settings))
+            settings = _taken(self.module.build, settings)
+        else:
+            source = self.module.read(path)
+        found: ps.Stream = self.module.build(source, **settings)
         return found
+
+    def save(self, file: BinaryIO, batches: Iterator[Any], settings: dict[str, Any]) -> None:
+        """Write the result as the file that it is."""
+        self.module.save(file, batches, **_taken(self.module.save, settings))
+
+    def options(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The options of a run: those that are given, and else its own."""
+        return {**self.module.OPTIONS, **{name: value for name, value in given.items() if value is not None}}
 
     def note(self, others: Sequence[Any]) -> str:
         return str(self.module.note(*others)) if others else ""
+
+
+def _taken(function: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that a function takes."""
+    return {name: value for name, value in settings.items() if name in settings_of(function)}
 
 
 APPS = {
@@ -79,6 +101,12 @@ APPS = {
         App("taxi", 20_000, "lines"),
         App("spike-detection", 1_000_000, "readings"),
         App("fraud-detection", 1_000_000, "transactions"),
+        App("variance", 10_000, "images"),
+        App("cfar", 5_000, "rows"),
+        App("value-at-risk", 4_096, "walks"),
+        App("dedup", 8_000_000, "bytes", makes_file=True),
+        App("des", 8_000_000, "bytes", makes_file=True),
+        App("jpeg", 1 << 20, "pixels", makes_file=True),
     )
 }
 

@@ -40,8 +40,8 @@ def show(name: str, scale: str | None, repeats: int | None, as_json: bool, figur
 def _make_folder(benchmark: Benchmark, figures: Path) -> None:
     """Before anything is measured: what cannot be drawn should not cost minutes."""
     if benchmark.figures is None:
-        drawing = [name for name in NAMES if load(name).figures is not None]
-        raise click.UsageError(f"--figures is for {' and '.join(drawing)}; {benchmark.name} draws none")
+        drawing = ", ".join(name for name in NAMES if load(name).figures is not None)
+        raise click.UsageError(f"--figures is for {drawing}; {benchmark.name} draws none")
     try:
         figures.mkdir(parents=True, exist_ok=True)
     except OSError as error:

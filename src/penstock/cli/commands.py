@@ -10,9 +10,12 @@ import click
 from penstock import __version__
 from penstock.errors import PenstockError
 
-APP_NAMES = ("region-sum", "taxi", "spike-detection", "fraud-detection")
+APP_NAMES = (
+    *("region-sum", "taxi", "spike-detection", "fraud-detection", "variance", "cfar", "value-at-risk"),
+    *("dedup", "des", "jpeg"),
+)
 BENCH_NAMES = (
-    *("regions-local", "taxi-local", "keyed-local", "occupancy", "context", "heartbeat"),
+    *("regions-local", "taxi-local", "keyed-local", "occupancy", "context", "heartbeat", "variance"),
     *("regions", "taxi", "keyed", "start", "stream"),
 )
 
@@ -75,11 +78,16 @@ def apps() -> None:
 
 @commands.command()
 @click.argument("target", metavar="APP")
-@click.option("--input", "path", metavar="PATH", help="A file or folder of data; else some is made.")
+@click.argument("data", metavar="[INPUT]", required=False)
+@click.option("--input", "path", metavar="PATH", help="A file or folder of data, as INPUT is; else some is made.")
 @click.option("--size", type=click.IntRange(min=0), help="How much data to make: elements, lines and the like.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="What to make it from.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; `penstock apps` lists them.")
-@click.option("--output", metavar="PATH", help="A folder for the result; its name may end in the format.")
+@click.option(
+    *("--output", "-o"),
+    metavar="PATH",
+    help="A folder for the result, whose name may end in the format; for dedup, des and jpeg a file.",
+)
 @click.option("--format", type=click.Choice(("parquet", "csv", "json")), help="The format of the result.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that is there already.")
 @click.option("--ordered", is_flag=True, help="The rows of the result in the order of the stream.")
@@ -109,6 +117,7 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
     """
     from penstock.cli.run import Request, run
 
+    given["path"] = _one_input(given.pop("data"), given["path"])
     folder = given.pop("stream")
     if folder is not None or given["checkpoint"] is not None:
         _refuse_of_batch(overwrite=overwrite, here=here, statistics=statistics, input=given["path"], size=given["size"])
@@ -135,10 +144,49 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
     )
 
 
+def _one_input(argument: str | None, option: str | None) -> str | None:
+    if argument is not None and option is not None:
+        raise click.UsageError(f"INPUT and --input are the same; got {argument!r} and {option!r}; leave out one")
+    return option if argument is None else argument
+
+
 def _refuse_of_batch(**given: object) -> None:
     for name, value in given.items():
         if value is not None and value is not False:
             raise click.UsageError(f"--{name} is not for a stream; leave it out with --checkpoint")
+
+
+@commands.command()
+@click.argument("target", metavar="APP", type=click.Choice(APP_NAMES))
+@click.option("--input", "path", metavar="PATH", help="A file or folder of data; else some is made.")
+@click.option("--size", type=click.IntRange(min=0), help="How much data to make: elements, lines and the like.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="What to make it from.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; `penstock apps` lists them.")
+@click.option("--cores", default=2, show_default=True, type=click.IntRange(min=1), help="On how many cores to run.")
+@click.option("--width", type=click.IntRange(min=1), help="The most items that a node fires on.")
+@click.option(
+    *("--output", "-o"), metavar="FILE", help="Where to draw: a page (.html) or a picture (.svg); else APP.html here."
+)
+def trace(target: str, **given: Any) -> None:
+    """Draw what each core did when, while it ran an application.
+
+    Every node is by itself. The application runs three times: to be compiled, to see what each node costs, and then
+    with its nodes shared out by that over the cores. On the page the wheel zooms and a drag moves.
+    """
+    from penstock.cli.trace import trace
+
+    trace(target, **given)
+
+
+@commands.command()
+@click.argument("archive")
+@click.option(*("--output", "-o"), required=True, metavar="PATH", help="Where to write the file.")
+@click.option("--overwrite", is_flag=True, help="Replace a file that is there already.")
+def restore(archive: str, output: str, overwrite: bool) -> None:
+    """Write the file that an archive of `penstock run dedup` was made of."""
+    from penstock.cli.file import restore
+
+    restore(archive, output, overwrite)
 
 
 @commands.command()

@@ -76,6 +76,10 @@ class Outcome:
 
 
 def run(request: Request) -> None:
+    if request.target in APPS and APPS[request.target].makes_file:
+        from penstock.cli import file
+
+        return file.run(request)
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory() as folder, Session(request) as session:
         work = _own(request) if request.target not in APPS else _app(request, folder, console)

@@ -18,6 +18,8 @@ from penstock.report.progress import files_text
 
 def run(request: Request) -> None:
     """Run a stream until it ends, which it does by itself only where it takes what is available, or is interrupted."""
+    if request.target in APPS and APPS[request.target].makes_file:
+        raise GraphError(f"run: {request.target} makes one file of another, and no stream; leave out --checkpoint")
     console = Console(highlight=False)
     last_rows = LastRows() if request.output is None else None
     with Session(request) as session:

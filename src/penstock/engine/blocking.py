@@ -15,6 +15,8 @@ from penstock.engine.intake import Reader
 from penstock.engine.joint import JointNode
 from penstock.engine.node import RunningNode
 from penstock.errors import DeadlockError, InternalError, PenstockError
+from penstock.kernels.credit import SIGNAL
+from penstock.plan.clock import BEFORE, STEPS, WITHIN
 
 Node = RunningNode | JointNode
 
@@ -26,6 +28,11 @@ class Wait:
     node: Node
     other: Node
     what: str
+    is_within: bool = False
+    """Whether it waits for room for signals, and those that are there were all emitted within one list or region.
+
+    Where several sides do so, their signals are handed on side by side, and so have to wait until it ends.
+    """
 
 
 def stuck_error(nodes: Sequence[Node]) -> PenstockError:
@@ -35,11 +42,14 @@ def stuck_error(nodes: Sequence[Node]) -> PenstockError:
         stuck = ", ".join(names[node] for node in nodes if not node.is_finished)
         return InternalError(f"no node can fire, and {stuck} has not finished")
     told = "; ".join(f"{names[wait.node]} waits for {wait.what} {names[wait.other]}" for wait in cycle)
-    if not _is_asked_for(nodes):
+    if _is_asked_for(nodes):
+        hint = "leave heartbeat= to the plan, or make capacity= and capacity_signals= larger"
+    elif any(wait.is_within for wait in cycle):
+        hint = "make capacity_signals= larger: a channel must hold the signals of one list, or of one region"
+    else:
         return InternalError(f"no node can fire: {told}")
     return DeadlockError(
-        f"run: all nodes must be able to go on until the stream ends; these wait for each other: {told}; leave "
-        f"heartbeat= to the plan, or make capacity= and capacity_signals= larger"
+        f"run: all nodes must be able to go on until the stream ends; these wait for each other: {told}; {hint}"
     )
 
 
@@ -76,7 +86,8 @@ def _waits(node: Node, nodes: Sequence[Node]) -> Iterator[Wait]:
         for sink in node.sinks:
             if sink.channel.is_full:
                 taker = next(each for each in nodes if sink.sink.feeds in (each.segment, *each.segment.sides))
-                yield Wait(node, taker, f"room ({_held(sink.channel)}) in the channel to")
+                what = f"room ({_held(sink.channel)}) in the channel to"
+                yield Wait(node, taker, what, _is_within(sink.channel))
     elif isinstance(node, JointNode):
         for side, channel in zip(node.segment.sides, node.input.channels, strict=True):
             if not channel.ready() and not channel.has_marks and not channel.is_ended:
@@ -100,6 +111,15 @@ def _held(channel: Channel) -> str:
             what = "items" if queue is channel.data else "signals and boundaries"
             return f"{len(queue)} of {queue.capacity} {what} are there, and one item may send {least}"
     raise InternalError("a channel that has room is waited for")
+
+
+def _is_within(channel: Channel) -> bool:
+    control = channel.control
+    if not control.keys or control.avail() > 1:
+        return False
+    queued = slice(control.start, control.stop)
+    places = {int(key) for key in control.keys[0][queued][control.kinds[queued] >= SIGNAL]}
+    return len(places) == 1 and places.pop() % STEPS in (BEFORE, WITHIN)
 
 
 def _lacking(channel: Channel) -> str:

@@ -111,6 +111,7 @@ class JointNode:
         self._look: _Look | None = None
 
     reads_source = False
+    core = 0
 
     # When it may fire
 
@@ -134,10 +135,12 @@ class JointNode:
     @property
     def is_ready(self) -> bool:
         """Whether it should fire: on many items, or because a side is full, or has ended."""
-        look = None if self.is_finished else self._looked()
-        if look is None or not self.has_room:
-            return False
-        return max(look.items) >= self.width or any(each.is_full or each.is_ended for each in self.input.channels)
+        sides = self.input.channels
+        forced = any(each.is_full or each.is_ended for each in sides)
+        if self.is_finished or not (forced or max(each.queued for each in sides) >= self.width):
+            return False  # to look takes as long as there are items
+        look = self._looked()
+        return look is not None and self.has_room and (forced or max(look.items) >= self.width)
 
     def _looked(self) -> _Look | None:
         """What can be done now; it is looked for again when something has changed."""
@@ -239,7 +242,7 @@ class JointNode:
         seconds, items = self.clock() - started, sum(look.items)
         self.counter.add(items, items >= self.width, len(look.marks), output.rows, seconds)
         if self.trace is not None:
-            self.trace.append(Firing(self.name, started, seconds, items, len(look.marks), output.rows))
+            self.trace.append(Firing(self.name, started, seconds, items, len(look.marks), output.rows, self.core))
         return output
 
     def _tell(self) -> None:

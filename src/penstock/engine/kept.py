@@ -19,12 +19,14 @@ from penstock.engine.intake import arriving
 from penstock.engine.joint import JointNode
 from penstock.engine.keys import KeyValues, taken
 from penstock.engine.loop import Memory, RunningLoop
+from penstock.engine.piece import Piece, piece_of, put
 from penstock.engine.run import Run, Runner
 from penstock.engine.state import Arrivals, HeldCells, States
 from penstock.engine.upgrade import upgraded_states
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.graph.window import Timed
+from penstock.kernels.credit import SIGNAL
 from penstock.plan.spec import Code
 
 Frame = dict[str, np.ndarray]
@@ -119,15 +121,21 @@ def _into_loop(loop: RunningLoop, held: Frame) -> None:
         heap.count, heap.used = (int(value) for value in held[f"heap.{name}.counts"])
 
 
-# Channels: everything in them has been consumed, but for the parents of regions that are still open.
+# Channels: everything in them has been consumed, but for the parents of regions that are still open, and for signals
+# that came within a region, where what meets are regions: they wait for its end.
 
 _COUNTERS = ("current", "since", "sent", "consumed", "sent_marks", "consumed_marks")
 
 
 def _of_channel(channel: Channel) -> Iterator[tuple[str, np.ndarray]]:
-    if len(channel.data) or len(channel.control):
-        raise InternalError("a run paused with items or marks in a channel")
+    waiting = _waiting(channel)
     yield "counters", np.array([getattr(channel, name) for name in _COUNTERS])
+    yield "parents", np.array([len(rows) for rows in channel.parents], np.int64)
+    yield "waiting.kinds", waiting.kinds
+    for number, array in enumerate(waiting.by_clock):
+        yield f"waiting.clock{number}", array
+    for number, array in enumerate(waiting.signals):
+        yield f"waiting.signals{number}", array
     yield "regions", np.array([channel.regions, channel.opened, channel.is_open], np.int64)
     for depth, rows in enumerate(channel.parents):
         batch = pa.RecordBatch.from_arrays(
@@ -139,6 +147,15 @@ def _of_channel(channel: Channel) -> Iterator[tuple[str, np.ndarray]]:
         yield f"parents{depth}", np.frombuffer(sink.getvalue(), np.uint8)
 
 
+def _waiting(channel: Channel) -> Piece:
+    """The signals that wait in a channel."""
+    data, control = channel.data, channel.control
+    kinds = control.kinds[control.start : control.stop]
+    if len(data) or np.any(kinds < SIGNAL):
+        raise InternalError("a run paused with items or marks in a channel")
+    return piece_of(channel, channel.take(0), data.start, data.start, control.start, control.stop)
+
+
 def _into_channel(channel: Channel, held: Frame) -> None:
     for name, value in zip(_COUNTERS, held["counters"].tolist(), strict=True):
         setattr(channel, name, value)
@@ -148,8 +165,20 @@ def _into_channel(channel: Channel, held: Frame) -> None:
         for name, store in rows.stores.items():
             if table.num_rows:
                 store.put(0, table.column(name).chunk(0))
-        rows.start, rows.stop = 0, table.num_rows
+        rows.start, rows.stop = 0, int(held["parents"][depth])  # also where nobody needs a field of them
     channel.version += 1
+    kinds = held["waiting.kinds"]
+    if len(kinds):
+        channel.sent_marks -= len(kinds)
+        put(channel, _piece(channel, kinds, held))
+
+
+def _piece(channel: Channel, kinds: np.ndarray, held: Frame) -> Piece:
+    """Signals, to be put into a channel in which nothing else is."""
+    by_clock = [held[f"waiting.clock{number}"] for number in range(len(channel.clocks) + bool(channel.clocks))]
+    signals = [held[f"waiting.signals{number}"] for number in range(len(channel.records))]
+    nowhere, none = np.zeros(len(kinds), np.int64), [0] * channel.depth
+    return Piece({}, 0, kinds, nowhere, by_clock, [{} for _ in none], none, signals, 0)
 
 
 # By key

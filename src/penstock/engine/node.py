@@ -58,6 +58,8 @@ class RunningNode:
     consumed the end of its input and has said so to all its channels.
     """
 
+    core = 0
+
     def __init__(
         self,
         segment: Segment,
@@ -148,7 +150,7 @@ class RunningNode:
         seconds = self.clock() - started
         self.counter.add(items, items == self.width, marks, output.rows, seconds)
         if self.trace is not None:
-            self.trace.append(Firing(self.name, started, seconds, items, marks, output.rows))
+            self.trace.append(Firing(self.name, started, seconds, items, marks, output.rows, self.core))
         return output
 
     def _tell(self) -> None:

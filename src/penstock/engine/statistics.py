@@ -58,7 +58,7 @@ class EdgeStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """One firing, for a timeline: when it began, how long it took, and what went in and out."""
+    """One firing, for a timeline: when it began, how long it took, what went in and out, and on which core it was."""
 
     node: str
     start_s: float
@@ -66,6 +66,7 @@ class Firing:
     items: int
     signals: int
     outputs: int
+    core: int = 0
 
 
 @dataclass(frozen=True, slots=True)

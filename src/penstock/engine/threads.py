@@ -101,6 +101,8 @@ class Threads:
         self.nodes, self.feeder, self.is_checked = nodes, feeder, check
         used = sorted(set(cores.values()))
         self.thread = {node: used.index(core) for node, core in cores.items()}
+        for node, core in cores.items():
+            node.core = core
         self.post = Post(len(used))
         self.results: Queue[tuple[Node, Output] | BaseException | None] = Queue(AHEAD)
         self.out: dict[Node, list[tuple[Crossing, int]]] = {node: [] for node in nodes}

@@ -50,6 +50,7 @@ class FlexMerge:
     """
 
     reads_source = False
+    core = 0
 
     def __init__(
         self,
@@ -124,7 +125,7 @@ class FlexMerge:
         output.rows, seconds = items, self.clock() - started
         self.counter.add(items, items == self.width, marks, items, seconds)
         if self.trace is not None:
-            self.trace.append(Firing(self.name, started, seconds, items, marks, items))
+            self.trace.append(Firing(self.name, started, seconds, items, marks, items, self.core))
         return output
 
     def _hear(self, entry: Entry) -> None:

@@ -35,6 +35,7 @@ class FlexSplit:
     """
 
     reads_source = False
+    core = 0
     beats: Sequence[Any] = ()
 
     def __init__(
@@ -116,7 +117,7 @@ class FlexSplit:
         seconds = self.clock() - started
         self.counter.add(items, items == self.width, dealt, items, seconds)
         if self.trace is not None:
-            self.trace.append(Firing(self.name, started, seconds, items, dealt, items))
+            self.trace.append(Firing(self.name, started, seconds, items, dealt, items, self.core))
         return output
 
     def _in_order(self) -> Iterator[int]:

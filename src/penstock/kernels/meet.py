@@ -71,6 +71,50 @@ def taken_together(
     return True
 
 
+@register_jitable  # type: ignore[untyped-decorator]
+def paired(
+    a: Any,
+    b: Any,
+    at_a: int,
+    at_b: int,
+    last_a: int,
+    last_b: int,
+    is_merged: bool,
+    is_outer: bool,
+    rows: Any,
+    found: Any,
+    count: int,
+) -> tuple[int, int, int]:
+    """Rows of two sides, up to where one of them has no item or a mark next: how far each has come, and the count.
+
+    That is what mostly happens, and nothing has to be decided for it. In a function of its own because Numba counts the
+    references to all arrays in every call.
+    """
+    room = len(rows)
+    while at_a < last_a and at_b < last_b:
+        first, second = a[at_a], b[at_b]
+        takes_a = first <= second
+        takes_b = second < first or (second == first and not is_merged)
+        if (takes_a and takes_b) or is_outer or is_merged:
+            if count == room:
+                break
+            rows[count, 0] = at_a if takes_a else -1
+            rows[count, 1] = at_b if takes_b else -1
+            found[count] = first if takes_a else second
+            count += 1
+        at_a += takes_a
+        at_b += takes_b
+    return at_a, at_b, count
+
+
+@register_jitable  # type: ignore[untyped-decorator]
+def next_stop(side: int, stops: Any, places: Any, last_marks: Any, at_mark: Any) -> int:
+    """How far the items of a side go before its next mark."""
+    if at_mark[side] < last_marks[side]:
+        return min(stops[side], places[side][at_mark[side]])  # type: ignore[no-any-return]
+    return stops[side]  # type: ignore[no-any-return]
+
+
 def align(
     indices: Any,
     stops: Any,
@@ -99,6 +143,13 @@ def align(
     sides = len(stops)
     count, marked = 0, 0
     while True:
+        if sides == 2:
+            last_a = next_stop(0, stops, places, last_marks, at_mark)
+            last_b = next_stop(1, stops, places, last_marks, at_mark)
+            if at[0] < last_a and at[1] < last_b:
+                at[0], at[1], count = paired(
+                    indices[0], indices[1], at[0], at[1], last_a, last_b, is_merged, is_outer, rows, found, count
+                )
         best, chosen, is_mark = NEVER, -1, False
         for side in range(sides):
             while (

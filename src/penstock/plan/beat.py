@@ -70,8 +70,13 @@ def _chosen(
     """The safe intervals with the largest sum. Where a channel may hold less than an index, it is told with each."""
     holds = {each: _holds(planned, bounds[each], clock, each) for each in fed}
     counted = [each for each in fed if holds[each] > 0]
-    number = _numbers(planned, clock, counted)
-    edges = {each: Edge(number[_from(each)], number[_to(planned, each)], holds[each]) for each in counted}
+    while True:
+        number = _numbers(planned, clock, counted)
+        edges = {each: Edge(number[_from(each)], number[_to(planned, each)], holds[each]) for each in counted}
+        beside = _in_circles(edges)
+        if not beside:
+            break
+        counted = [each for each in counted if each not in beside]
     count = len(set(number.values()))
     readers = [each for each in planned.segments if each.feeder is None and not each.sides]
     if len(readers) > 1:  # all go through a batch before one of them has the next: from the source to each there is one
@@ -79,6 +84,22 @@ def _chosen(
         count += 1
     found = dict(zip(edges, intervals(count, list(edges.values())), strict=True))
     return Heartbeats(clock, stem, {each: found.get(each, 0) for each in fed}, count, edges)
+
+
+def _in_circles(edges: Mapping[Segment, Edge]) -> set[Segment]:
+    """The channels beside ways that can be counted on for no index at all: they lead from a node to itself."""
+    after: dict[int, list[int]] = {}
+    for edge in edges.values():
+        after.setdefault(edge.sender, []).append(edge.receiver)
+    reached: dict[int, set[int]] = {}
+    for start in {edge.receiver for edge in edges.values()}:
+        found, waiting = {start}, [start]
+        while waiting:
+            new = [node for node in after.get(waiting.pop(), ()) if node not in found]
+            found.update(new)
+            waiting += new
+        reached[start] = found
+    return {each for each, edge in edges.items() if edge.sender in reached[edge.receiver]}
 
 
 def _holds(planned: Plan, bounds: Bounds, clock: str, fed: Segment) -> int:

@@ -103,9 +103,9 @@ class Clocks:
         return at_field(self.tree, n.stem(meet.sides[0]))
 
     def _lies_within(self, node: n.GraphNode, clock: str) -> bool:
-        """Whether a node lies in a list that is held by the items of a clock."""
-        openers = (region.opener for region in node.shape.regions if not region.is_found)
-        return any(at_field(self.tree, n.stem(opener.inputs[0])) == clock for opener in openers)
+        """Whether a node lies in a list that is held by the items of a clock, or in one of its regions."""
+        stems = (r.opener if r.is_found else n.stem(r.opener.inputs[0]) for r in node.shape.regions)
+        return any(at_field(self.tree, stem) == clock for stem in stems)
 
     def done(self, edge: n.GraphNode, clock: str) -> int:
         """Where one stands who has had an item at an edge: signals behind it are yet to come, where any are emitted."""

@@ -121,8 +121,9 @@ class _Builder:
         """The source of a stage behind an exchange: all fields are declared, those that are used arrive."""
         exchange = stage.reads
         assert exchange is not None
-        fields = exchange.send.given.fields if stage.meeting is None else stage.meeting.fields
-        items = Items(dict(fields), nothing)
+        is_met = stage.meeting is not None
+        shape = self.entered[stage.number].nodes[0].shape if is_met else exchange.send.given
+        items = Items(dict(shape.fields), nothing)
         return n.Received(items, self.tree.source.name, exchange.is_numbered, exchange.signals)
 
     def _extend(self, stage: Stage, node: n.GraphNode, made: n.GraphNode) -> None:

@@ -156,7 +156,11 @@ class _Cutter:
         sides = tuple(Segment(-1, side, side, reason, self._home(side), [], meet) for side in meet.sides)
         joint = Segment(len(self.found), meet, meet, reason, None, [], meet, sides)
         self.found.append(joint)
-        self._enter(meet, meet, list(self.tree.children[meet]), reason, joint)
+        children = list(self.tree.children[meet])
+        if meet in self.tree.leaves and not self.leaving.isdisjoint(children):
+            # A loop that stops within a list comes to its item several times, and would give it as often.
+            self._enter(meet, meet, [], "it gives the result", joint)
+        self._enter(meet, meet, children, reason, joint)
 
     def _home(self, node: n.GraphNode) -> Segment:
         """Where a node is: in a loop, or at its entry; streams that meet have a segment of their own.

@@ -186,9 +186,7 @@ class OutletWriter(ValueWriter):
         self.out.line(f"{buffer.name}[{buffer.count}] = {array}[{at}]")
         self.out.line(f"{buffer.count} += 1")
 
-    def _mark(
-        self, sink: Sink, kind: int, site: Site, emitted: str = "0", ended: n.GraphNode | None = None
-    ) -> None:
+    def _mark(self, sink: Sink, kind: int, site: Site, emitted: str = "0", ended: n.GraphNode | None = None) -> None:
         """Write a mark; `ended` is where the items come from with one of which all is done."""
         marks = sink.marks
         assert marks is not None

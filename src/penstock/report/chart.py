@@ -20,7 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from penstock.errors import GraphError
-from penstock.report.drawing import FAINT, INK, flat, opening, px, rect, text_line, text_width, wrapped, xml
+from penstock.report.drawing import COLOURS, FAINT, INK, flat, opening, px, rect, text_line, text_width, wrapped, xml
 
 # ---------------------------------------------------------------------------------------------------------------------
 # What is drawn
@@ -105,8 +105,6 @@ _MOST_TICKS = (8, 6)  # across and up
 _MOST_MARKERS = 40  # of one line; where it has more points, about half as many are spread over them
 
 _GRID, _AXIS = "#e8eaee", "#9aa1ae"
-# Okabe and Ito's colours without yellow, which is lost on white; black is the ink.
-_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
 # One more than there are colours, so that 56 lines go by before a pair of colour and marker returns.
 _MARKERS = (
     "M-4 0A4 4 0 1 1 4 0A4 4 0 1 1 -4 0Z",  # disc
@@ -402,7 +400,7 @@ def figure(charts: Sequence[Chart], columns: int = 2) -> str:
 def _looks(charts: Sequence[Chart]) -> dict[str, _Look]:
     """A look for every name, also for those without a point: a failed run changes no other colour."""
     names = dict.fromkeys(one.name for chart in charts for one in chart.series)
-    return {name: _Look(_COLOURS[at % len(_COLOURS)], _MARKERS[at % len(_MARKERS)]) for at, name in enumerate(names)}
+    return {name: _Look(COLOURS[at % len(COLOURS)], _MARKERS[at % len(_MARKERS)]) for at, name in enumerate(names)}
 
 
 def save(chart: Chart | Sequence[Chart], path: str | Path, columns: int = 2) -> Path:

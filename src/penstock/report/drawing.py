@@ -10,6 +10,8 @@ import unicodedata
 from html import escape
 
 INK, FAINT = "#1f2430", "#5f6675"
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", INK)
+"""Okabe and Ito's colours without yellow, which is lost on white; black is the ink."""
 FONT = "ui-sans-serif,system-ui,-apple-system,'Segoe UI',Roboto,Helvetica,Arial,sans-serif"
 
 # Widths of glyphs in em, rounded up from DejaVu Sans, the widest of the fonts that the list above can end in.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -89,6 +89,8 @@ class BatchJob:
         self.frame = self._in_order(items) if isinstance(items, FrameItems) else None
         self.splits = self._splits(split_bytes) if self.frame is None else []
         self.placement = Placement()
+        self.bases: Mapping[int, int] = {}
+        """By split, the index of its first item where tasks number their items from there."""
         if self.aligns is not None and len(self.splits) > 1:
             self.splits = self._aligned(self.aligns)
         self.placement = placement(self)
@@ -97,6 +99,7 @@ class BatchJob:
         self.program = job.program_of(
             self.cut, self.layout, results, options, self.placement.signals, self.placement.bases
         )
+        self.bases = self.program.bases
 
     @property
     def cores(self) -> int:
@@ -233,7 +236,7 @@ class BatchJob:
         if offset is not None:
             with contextlib.suppress(PenstockError):  # it need not be there any more
                 label, offset = located(split, offset)
-        known = self.cut.is_whole or failed.split == 0 or failed.split in self.program.bases
+        known = self.cut.is_whole or failed.split == 0 or failed.split in self.bases
         return told(failed, label, offset, is_index=failed.offset is not None and known)
 
     def tables(self, on_progress: Callable[..., None] | None = None) -> tuple[tuple[pa.Table, ...], job.Gathered]:

@@ -14,14 +14,17 @@ from tests.spark.stream.simulated import _sorted, micro_batch
 import penstock as ps
 from penstock.graph.reference import Result
 from penstock.graph.tree import Tree
-from penstock.plan.cut import Cut, cut, moved_to
+from penstock.plan.cut import cut
 from penstock.plan.idle import Wanted
+from penstock.plan.moving import moved_to
+from penstock.plan.stages import Cut
 from penstock.spark import job
 from penstock.spark.block import Origin
 from penstock.spark.stream.arrived import Piece as Arrived
 from penstock.spark.stream.endings import refuse_idle
 from penstock.spark.stream.layout import stream_layout
 from penstock.spark.stream.query import in_order
+from penstock.spark.stream.store import FRAME
 
 Row = dict[str, Any]
 
@@ -54,7 +57,8 @@ class Running:
 
     @property
     def state_bytes(self) -> int:
-        return sum(len(page) for store in self.stores.values() for page in store.pages.values())
+        pieces = [piece for store in self.stores.values() for piece in store.pieces.items()]
+        return sum(len(page) for place, page in pieces if place != FRAME)
 
 
 def running(stream: ps.Stream, *, buckets: int = 2, ordered: bool = False, **wanted: Any) -> Running:

@@ -10,7 +10,7 @@ import random
 import sys
 import traceback
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from unittest import mock
@@ -27,7 +27,8 @@ from penstock.graph.placing import resolved
 from penstock.graph.reference import Result
 from penstock.graph.split import NoItems
 from penstock.graph.tree import Tree, check_signals, handled
-from penstock.plan.cut import Cut, cut
+from penstock.plan.cut import cut
+from penstock.plan.stages import Cut
 from penstock.spark import block, inbox, job, task
 from penstock.spark.block import Block, Origin
 from penstock.spark.stream import arrived, pages
@@ -164,9 +165,9 @@ def expected(case: Case) -> Outcome:
     return outcome(lambda: reference.run(case.leaves, case.control, is_open=True))
 
 
-def check(seed: int, compile: bool = False) -> str | None:
+def check(seed: int, compile: bool = False, make: Callable[[int], Case] = from_seed) -> str | None:
     """What is wrong with a graph, or None."""
-    case, chance = one_result(from_seed(seed)), random.Random(seed)
+    case, chance = one_result(make(seed)), random.Random(seed)
     wanted = expected(case)
     small = mock.patch.multiple(
         block, BLOCK_ITEMS=chance.choice([1, 2, 5, 1000]), BLOCK_SIGNALS=chance.choice([1, 2, 9])

@@ -110,6 +110,23 @@ def test_a_source_of_files_tells_its_format_and_its_path(tmp_path: Path) -> None
     assert differences(one, described(ps.read_json(tmp_path / "b")))[0] == "the format of the source was csv, is json"
 
 
+def test_where_streams_meet_nothing_may_change() -> None:
+    items = source()
+    some, doubled = items.filter(lambda value: value > 1), items.map(twice=lambda value: 2 * value)
+    outer = {"how": "outer", "fill": {"twice": 0.0}}
+    held = described(ps.join(some, doubled))
+    assert held["nodes"][-1]["settings"] == {"how": "inner", "fill": "{}", "present": "[]"}
+    assert differences(held, described(ps.join(some, doubled))) == []
+    assert differences(held, described(ps.join(some, doubled, **outer))) == ["join: its how was inner, is outer"]
+    filled = [
+        described(ps.join(some, doubled.filter(lambda value: value > 2), how="outer", fill={"twice": fill}))
+        for fill in (0, 1)
+    ]
+    assert differences(*filled) == ["join: its fill was {'twice': 0.0}, is {'twice': 1.0}"]
+    swapped = described(ps.join(some.select("value"), doubled.select("twice")), sink="")
+    assert differences(swapped, described(ps.join(doubled.select("twice"), some.select("value")), sink="")) != []
+
+
 def test_functions_sinks_and_the_number_of_buckets_may_change() -> None:
     def mended(value: float, state: Any) -> float:
         state.total += value

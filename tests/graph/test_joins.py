@@ -1,0 +1,186 @@
+"""Graphs that cannot be joined, each refused while it is built, with the reason and what to do."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import pytest
+
+import penstock as ps
+
+
+def source(name: str = "items") -> ps.Stream:
+    return ps.from_items([{"i": i, "t": "a" * i, "l": [1] * i} for i in range(5)], name=name)
+
+
+def count_up(i):
+    for k in range(i):
+        yield k + 0
+
+
+def refused(build: Callable[[], object], *parts: str) -> None:
+    """The error must hold all of these, in this order."""
+    with pytest.raises(ps.GraphError) as error:
+        build()
+    at = -1
+    for part in parts:
+        found = str(error.value).find(part, at + 1)
+        assert found > at, f"{part!r} is missing in: {error.value}"
+        at = found
+
+
+def test_sides_without_a_common_source() -> None:
+    a, b = source("a"), source("b").map(j=lambda i: i)
+    refused(
+        lambda: ps.join(a, b),
+        "join: all sides must come from one source",
+        "'a'",
+        "'b'",
+        "read both as one source, or bring them together by key",
+    )
+
+
+@pytest.mark.parametrize(
+    "breaking",
+    [
+        lambda s: s.flat_map(count_up, to="j", at_most=4),
+        lambda s: s.enumerate("l", as_="v").close("i"),
+        lambda s: ps.merge(s, s),
+        lambda s: s.key_by("i").window(count=2, start="a", end="b").aggregate(n=ps.count()),
+    ],
+    ids=["flat_map", "enumerate", "merge", "window"],
+)
+def test_an_irregular_node_breaks_the_index(breaking: Callable[[ps.Stream], ps.Stream]) -> None:
+    items = source()
+    refused(
+        lambda: ps.join(items, breaking(items)),
+        "join: all sides must have the same indices; side 0 has those of",
+        "which may give many for one",
+        "split behind",
+        "or bring the sides together before it",
+    )
+
+
+def test_sides_behind_one_irregular_node_may_be_joined() -> None:
+    many = source().flat_map(count_up, to="j", at_most=4)
+    joined = ps.join(many.filter(lambda j: j > 0), many.map(k=lambda j: -j))
+    assert joined.collect(compile=False).to_pydict() == {"j": [1, 1, 2, 1, 2, 3], "k": [-1, -1, -2, -1, -2, -3]}
+
+
+def test_a_join_inside_a_region_with_a_side_outside() -> None:
+    items = source()
+    inside = items.regions(start=lambda i: i % 2 == 0)
+    refused(
+        lambda: ps.join(items.map(j=lambda i: i), inside),
+        "join: all sides must lie in the same regions; side 0 lies in none, side 1 in regions",
+        "close regions with aggregate or close before, or split inside of them",
+    )
+    assert ps.join(inside.filter(lambda i: i > 2), inside.map(j=lambda i: i)).close().collect().num_rows == 2
+
+
+def test_sides_that_change_the_same_field() -> None:
+    items = source()
+    a, b = items.map(i=lambda i: i + 1), items.map(j=lambda i: i)
+    refused(
+        lambda: ps.join(a, b),
+        "join: a field of several sides must be the same in all; 'i' of side 0 is made by map 'i', that of side 1 by",
+        "give one of them another name with select",
+    )
+    assert ps.join(a.select(k="i"), b).collect().num_rows == 5
+
+
+def test_a_field_that_may_be_filled_is_not_the_same_any_more() -> None:
+    """What an outer join puts where a side lacks an item differs from what the other side has there."""
+    items = source().select("i")
+    few, other = items.filter(lambda i: i > 2), items.select(k="i")
+    outer = ps.join(few, other, how="outer", fill={"i": -1})
+    refused(lambda: ps.join(items, outer), "'i' of side 0 is made by", "that of side 1 by join", "with select")
+
+
+def test_a_field_that_a_region_keeps_of_its_first_item_is_made_there() -> None:
+    items = source().select("i")
+    first = items.regions(start=lambda i: i % 2 == 0, keep={"j": "i"}).close("j")
+    joined = ps.join(first.select("j"), items)
+    assert joined.collect(compile=False).to_pydict() == {"j": [0, 0, 2, 2, 4], "i": [0, 1, 2, 3, 4]}
+
+
+def test_outer_without_fill() -> None:
+    items = source().select("i")
+    few, all_ = items.filter(lambda i: i > 2).map(j=lambda i: i), items
+    refused(
+        lambda: ps.join(few, all_, how="outer"),
+        "join: outer: 'j' is missing where side 0 drops an item; give fill={'j': ...}",
+    )
+
+
+def test_fill_of_a_text() -> None:
+    items = source()
+    few, all_ = items.filter(lambda i: i > 2).select("t"), items.select("i")
+    refused(
+        lambda: ps.join(few, all_, how="outer", fill={"t": ""}),
+        "join: outer: 't' is string, and only numbers, booleans and times can stand for what is missing",
+        "make a number of it before, or keep the field on all sides",
+    )
+
+
+def test_a_fill_of_the_wrong_type_and_one_for_nothing() -> None:
+    items = source().select("i")
+    few = items.filter(lambda i: i > 2).map(j=lambda i: i)
+    refused(lambda: ps.join(few, items, how="outer", fill={"j": "x"}), "join: outer: 'j' is int64; got fill= 'x'")
+    refused(lambda: ps.join(few, items, how="outer", fill={"j": 0, "z": 0}), "'z'", "'i', 'j'")
+
+
+def test_a_wrong_how() -> None:
+    items = source()
+    refused(lambda: ps.join(items, items, how="left"), "join: how= must be 'inner', 'outer', or functions", "'left'")
+    refused(lambda: ps.join(items, items, how={(0, 2): lambda i: i}, to="x"), "from 0 to 1; got (0, 2)")
+    refused(lambda: ps.join(items, items, how={(0, 1): lambda i: i}), "need to=, the field that they give")
+    refused(lambda: ps.join(items, items, how="outer", present=("a",)), "present= must name a field for each of 2")
+    refused(lambda: ps.join(items), "join: brings at least two streams together; got 1")
+    refused(lambda: ps.join(items, "items"), "join: brings streams together; got 'items'")
+
+
+def test_a_function_for_a_set_of_sides_may_name_their_fields_only() -> None:
+    items = source()
+    a, b = items.select(x="i"), items.select(y="i")
+    refused(lambda: ps.join(a, b, how={(0,): lambda y: y}, to="z"), "join (0,)", "('x'); got 'y'")
+
+
+def test_a_merge_of_different_fields() -> None:
+    items = source()
+    refused(
+        lambda: ps.merge(items.select("i"), items.select("t")),
+        "merge: all sides must have the same fields; side 0 has 'i' (int64), side 1 has 't' (string)",
+        "bring them into one form with map and select",
+    )
+
+
+def test_a_capacity_that_no_interval_can_satisfy() -> None:
+    """Between two heartbeats at least one index goes by, so a channel must hold what comes of one item."""
+    many = source().flat_map(count_up, to="j", at_most=4)
+    joined = ps.join(many.filter(lambda j: j > 0), many.map(k=lambda j: -j))
+    refused(
+        lambda: joined.prepare(fuse=False, capacity=3),
+        "must hold at least 4 items, which is the most that one item gives in flat_map",
+        "got capacity=3; raise it, or lower at_most=",
+    )
+    refused(
+        lambda: joined.prepare(fuse=False, capacity=4, credit="balance", threshold=4),
+        "its threshold must be at most 0, or both sides could wait for each other; got threshold=4",
+    )
+    refused(
+        lambda: joined.prepare(fuse=False, capacity_signals=1, credit="balance"),
+        "must hold at least 2 signals and boundaries of regions",
+    )
+    assert joined.prepare(fuse=False, capacity=4, compile=False).collect().num_rows == 6
+
+
+def test_a_cycle_cannot_be_built() -> None:
+    """A stream is immutable and names the streams before it, which must be there already: none can lead to itself."""
+    items = source()
+    joined = ps.join(items, items.filter(lambda i: i > 1))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        joined.node.sides = (joined.node, joined.node)  # type: ignore[attr-defined]
+    with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):
+        items.node = joined.node  # type: ignore[misc]
