@@ -39,6 +39,7 @@ class Setting:
     seed: int = 0
     check: bool = True
     heartbeat: int | None = None
+    cores: int = 1
 
     def __str__(self) -> str:
         """The arguments that make it: the context, and those that are not as usual."""
@@ -59,6 +60,7 @@ class Setting:
         given: dict[str, Any] = {name: getattr(self, name) for name in ("fuse", "context", "credit", "policy", "check")}
         given |= {"seed": self.seed} if self.policy == "random" else {}
         given |= {} if self.heartbeat is None else {"heartbeat": self.heartbeat}
+        given |= {} if self.cores == 1 else {"cores": self.cores}
         return given | {name: value for name, value in made.items() if value is not None}
 
     def _threshold(self, spare: Sequence[int]) -> int | None:

@@ -24,6 +24,7 @@ from penstock.graph.tree import Tree
 
 GRAPHS = 400
 PARTS = 8
+THREADED = 160
 COMPILED = 8
 COUNTED = 150
 A_FEW = 3
@@ -34,6 +35,18 @@ def test_joined(part: int) -> None:
     """In parts, so that several processes share them. A failure prints the seed, and the command that repeats it."""
     seeds = range(part, GRAPHS, PARTS)
     assert try_many(seeds, compile=False, check=check_channels, make=from_joined_seed) == len(seeds)
+
+
+def on_threads(seed: int) -> Case:
+    """The graph of a seed, on two or three threads."""
+    case = from_joined_seed(seed)
+    return replace(case, setting=replace(case.setting, cores=2 + seed % 2))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_joined_on_threads(part: int) -> None:
+    seeds = range(part, THREADED, PARTS)
+    assert try_many(seeds, compile=False, check=check_channels, make=on_threads) == len(seeds)
 
 
 def compiled_case(number: int) -> Case:
