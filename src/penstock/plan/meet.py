@@ -32,6 +32,8 @@ class _Meeting:
     inits: dict[str, str] = field(default_factory=dict)
     """The variables, with what they are where nothing has come."""
     site: Site | None = None
+    signal_sites: dict[str, Site] = field(default_factory=dict)
+    """Where each signal was emitted, or came from: that is its place."""
 
     def flag(self, what: object) -> str:
         """A variable that says whether something has come."""
@@ -119,7 +121,7 @@ class MeetWriter(FrameWriter):
             return
         number, array, at, site = given
         meeting = self.meetings[meet]
-        meeting.site = meeting.site or site
+        meeting.signal_sites.setdefault(array, site)
         meeting.signals.setdefault(side, []).append((number, array, at))
         self.out.line(f"{meeting.flag(array)} = True")
 
@@ -133,9 +135,8 @@ class MeetWriter(FrameWriter):
         elif isinstance(meet, n.Merge):
             self._merge(meet, meeting, fork)
         for number, array, at in meeting.in_order():
-            assert meeting.site is not None
             with self.out.block(f"if {meeting.flag(array)}"):
-                self.signal(meet, number, array, at, meeting.site.fork(aligned=False))
+                self.signal(meet, number, array, at, meeting.signal_sites[array].fork(aligned=False))
 
     def _site(self, meet: n.Meet, meeting: _Meeting, fork: Site, own: Level, factor: int = 1) -> Site:
         assert meeting.site is not None
