@@ -45,8 +45,7 @@ class Crossing:
     """
 
     def __init__(self, given: Channel) -> None:
-        self.receiving = given
-        self.sending = _sender_of(given)
+        self.receiving, self.sending = _receiver_of(given), _sender_of(given)
         self.items = self.marks = self.taken_items = self.taken_marks = 0
         self.told = dict(self.sending.told)
         self.is_ended = False
@@ -106,6 +105,15 @@ class Crossing:
             return None
         self.taken_items, self.taken_marks = channel.consumed, channel.dealt_marks
         return found
+
+
+def _receiver_of(given: Channel) -> Channel:
+    """The receiver's side: with places for the messages of credit, of which the sender's side knows nothing."""
+    items, parents, signals, bounds, protocol, context, clocks = given.given
+    if bounds.threshold is None:
+        return given
+    room = replace(bounds, signals=2 * bounds.signals)
+    return Channel(items, parents, signals, room, protocol, context, clocks, check=given.is_checked)
 
 
 def _sender_of(given: Channel) -> Channel:

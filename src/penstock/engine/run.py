@@ -294,6 +294,7 @@ class Run:
         self.channels[sink.feeds] = channel
         if self.sender_core(sink.feeds) != self.receiver_core(sink.feeds):
             crossing = self.crossings[sink.feeds] = Crossing(channel)
+            self.channels[sink.feeds] = crossing.receiving
             return ChannelSink(sink, crossing.sending)
         if context == "auto" and channel.depth:
             self.choosers[sink.feeds] = Chooser(channel, self.options.channel_width, self._costs)

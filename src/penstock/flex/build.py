@@ -68,7 +68,7 @@ class _Way:
         self.receiving = self.sending = like.twin()
         self.across = Crossing(self.receiving) if start != end else None
         if self.across is not None:
-            self.sending = self.across.sending
+            self.receiving, self.sending = self.across.receiving, self.across.sending
 
     def crossing(self, sender: Any, receiver: Any) -> list[tuple[Any, Crossing, Any]]:
         return [] if self.across is None else [(sender, self.across, receiver)]

@@ -54,14 +54,22 @@ def plan(tree: Tree, *, is_fused: bool = True, trace: bool = False) -> Plan:
             codes[segment] = OutletWriter(tree, segment, needed, clocks).write_joint(cuts)
             continue
         members = set() if segment.copies else set(segment.nodes)
-        gives = isinstance(segment.entry, (*CLEANING, n.MapColumns, n.Meet)) or tree.copies(segment.entry)
-        if gives and segment.entry not in given and not segment.copies:
+        if _gives_entry(segment) and segment.entry not in given:
             members.add(segment.entry)  # a node at an entry lies in no loop; the first loop behind it gives its result
             given.add(segment.entry)
         leaves = frozenset(members & set(tree.leaves))
         codes[segment] = write_loop(tree, segment, needed, cuts, leaves, clocks, trace=trace)
         _refuse_beyond(segment, codes[segment])
     return Plan(tree, segments, codes, signal_types(tree), needed, clocks)
+
+
+def _gives_entry(segment: Segment) -> bool:
+    """Whether what enters a loop may be a result that no loop before it has given: as it is read, or put in order."""
+    if segment.copies:
+        return False
+    feeder = segment.feeder
+    is_ordered = feeder is not None and (bool(feeder.sides) or (feeder.copies > 0 and segment.entry is segment.edge))
+    return is_ordered or isinstance(segment.entry, (*CLEANING, n.MapColumns))
 
 
 def _refuse_beyond(segment: Segment, code: Code) -> None:
