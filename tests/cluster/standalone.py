@@ -103,7 +103,10 @@ class Cluster:
     def state(self) -> dict[str, Any]:
         """What the master knows of workers and applications."""
         with urllib.request.urlopen(self.page, timeout=PATIENCE_S) as answer:
-            found: dict[str, Any] = json.load(answer)
+            said = answer.read()
+        if said.startswith(b"<"):  # it has just begun, and answers with its page for people
+            return {"workers": [], "activeapps": []}
+        found: dict[str, Any] = json.loads(said)
         return found
 
     def alive(self) -> list[dict[str, Any]]:

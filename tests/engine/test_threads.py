@@ -30,7 +30,7 @@ def right(stream: ps.Stream, **options: Any) -> Any:
 
 
 def no_threads_left() -> bool:
-    return not [thread for thread in threading.enumerate() if thread.name.startswith("penstock-")]
+    return not [thread for thread in threading.enumerate() if thread.name.startswith("penstock-core-")]
 
 
 @pytest.mark.parametrize("cores", [2, 3, 6])

@@ -25,7 +25,7 @@ from penstock.graph.tree import Tree
 GRAPHS = 400
 PARTS = 8
 THREADED = 160
-COMPILED = 8
+COMPILED = 4
 COUNTED = 150
 A_FEW = 3
 

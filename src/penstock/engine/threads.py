@@ -117,7 +117,7 @@ class Threads:
     def run(self) -> Iterator[tuple[Node, Output]]:
         """Each time a node has fired and something came of it but what went into channels."""
         threads = [
-            threading.Thread(target=self._work, args=(at,), name=f"penstock-{at}", daemon=True)
+            threading.Thread(target=self._work, args=(at,), name=f"penstock-core-{at}", daemon=True)
             for at in range(len(self.own))
         ]
         for thread in threads:
