@@ -135,7 +135,7 @@ def test_full_control_channels_do_not_stop_with_heartbeats(
 
 
 def test_what_we_have_chosen_ourselves_is_our_own_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.engine.node.Beat.tell", lambda self, node: None)
-    monkeypatch.setattr("penstock.engine.node.Beat.is_due", lambda self, node: False)
+    monkeypatch.setattr("penstock.engine.actor.Beat.tell", lambda self, node: None)
+    monkeypatch.setattr("penstock.engine.actor.Beat.is_due", lambda self, node: False)
     with pytest.raises(ps.InternalError, match=r"no node can fire: .* waits for .*; .* waits for "):
         run(diamond(100), **FIGURE_3).tables()

@@ -11,8 +11,8 @@ from tests.property.check import Mismatch, check_channels
 from tests.property.joins import from_joined_seed
 from tests.property.test_joins import GRAPHS
 
+from penstock.engine.actor import Beat
 from penstock.engine.channel import Channel
-from penstock.engine.node import Beat
 from penstock.kernels import meet
 from penstock.kernels.protocol import protocol
 from penstock.plan import beat, heartbeat

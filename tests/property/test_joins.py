@@ -24,7 +24,7 @@ from penstock.graph.tree import Tree
 
 GRAPHS = 400
 PARTS = 8
-THREADED = 160
+THREADED = GRAPHS
 COMPILED = 4
 COUNTED = 150
 A_FEW = 3

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.actor import Actor, Several
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.loop import Output
-from penstock.engine.node import Beat
 from penstock.engine.sinks import ChannelSink
-from penstock.engine.statistics import Counter, Firing
+from penstock.engine.statistics import Firing
 from penstock.engine.tags import LINK, TAG
 from penstock.graph import nodes as n
 from penstock.graph import types
@@ -44,23 +44,16 @@ class _Look:
         return any(self.items) or any(self.passed) or self.is_last
 
 
-class Sides:
+class Sides(Several):
     """The channels that lead to where streams meet, as one input."""
 
     def __init__(self, channels: Sequence[Channel], clock: str) -> None:
-        self.channels, self.clock = list(channels), clock
+        super().__init__(channels)
+        self.clock = clock
         self.place = 0
         """All that stands before this place, by the clock of the stem, has been dealt with."""
         self.numbered = 0
         """How many items have left, which the node numbers itself where it merges."""
-
-    def check(self) -> None:
-        for channel in self.channels:
-            channel.check()
-
-    @property
-    def consumed_marks(self) -> int:
-        return sum(channel.consumed_marks for channel in self.channels)
 
     def reached(self, clock: str) -> int:
         if clock == self.clock:
@@ -83,7 +76,7 @@ class Sides:
         return int(max(found))
 
 
-class JointNode:
+class JointNode(Actor):
     """Streams that meet, at work.
 
     Invariant: an item, or a mark, is consumed on all sides that have it, and sent on once. What is not decided, because
@@ -101,36 +94,21 @@ class JointNode:
         trace: list[Firing] | None,
     ) -> None:
         assert segment.meet is not None
-        self.segment, self.meet, self.input, self.sinks = segment, segment.meet, sides, sinks
-        self.width, self.clock, self.trace, self.name = width, clock, trace, segment.name
-        self.is_finished = self.is_first = False
-        self.counter = Counter()
+        super().__init__(segment, segment.name, width, clock, trace)
+        self.meet, self.input, self.sinks = segment.meet, sides, sinks
         self.sharing = _sharing(tree, self.meet)
-        self.beats: list[Beat] = []
         self._seen: tuple[Any, ...] | None = None
         self._look: _Look | None = None
-
-    reads_source = False
-    core = 0
 
     # When it may fire
 
     @property
-    def has_room(self) -> bool:
+    def has_room(self) -> bool:  # type: ignore[override]
         return not any(sink.channel.is_full for sink in self.sinks)
 
     @property
-    def has_work(self) -> bool:
+    def has_work(self) -> bool:  # type: ignore[override]
         return not self.is_finished and self._looked() is not None
-
-    @property
-    def is_fireable(self) -> bool:
-        return (self.has_work and self.has_room) or self.has_to_tell
-
-    @property
-    def has_to_tell(self) -> bool:
-        """Whether it is to tell a channel how far it has come, though it has nothing to send."""
-        return not self.is_finished and any(beat.is_due(self) for beat in self.beats)
 
     @property
     def is_ready(self) -> bool:
@@ -224,7 +202,7 @@ class JointNode:
         started, output = self.clock(), Output()
         look = self._looked() if self.has_room else None
         if look is None:
-            self._tell()
+            self.tell()
             return output
         for sink in self.sinks:
             self._send(sink, look)
@@ -238,27 +216,10 @@ class JointNode:
             self.is_finished = True
             for sink in self.sinks:
                 sink.channel.end()
-        self._tell()
-        seconds, items = self.clock() - started, sum(look.items)
-        self.counter.add(items, items >= self.width, len(look.marks), output.rows, seconds)
-        if self.trace is not None:
-            self.trace.append(Firing(self.name, started, seconds, items, len(look.marks), output.rows, self.core))
+        self.tell()
+        items = sum(look.items)
+        self.count(started, items, items >= self.width, len(look.marks), output.rows)
         return output
-
-    def _tell(self) -> None:
-        for beat in self.beats:
-            beat.tell(self)
-
-    def letters(self) -> list[Any]:
-        """What it has to say to others; only a split has."""
-        return []
-
-    def tell_all(self) -> None:
-        """From now on, tell at once how far it has come."""
-        self.beats = [replace(beat, interval=0) for beat in self.beats]
-
-    def outputs_per_input(self) -> dict[str, int]:
-        return {}
 
     def _send(self, sink: ChannelSink, look: _Look) -> None:
         channel, count = sink.channel, len(look.rows)

@@ -3,62 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.actor import Actor
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble, Table
 from penstock.engine.failure import explained
 from penstock.engine.intake import Reader
 from penstock.engine.loop import Output, RunningLoop
 from penstock.engine.sinks import ChannelSink
-from penstock.engine.statistics import Counter, Firing, bin_name
+from penstock.engine.statistics import Firing, bin_name
 from penstock.graph import nodes as n
 from penstock.graph.columns import call_on_columns, check_row_by_row
-from penstock.plan.clock import BEFORE, STEPS, finished
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import INDEX
 
 
-@dataclass
-class Beat:
-    """What a node is to tell a channel: how far it has come by a clock, when it is further than `interval` ahead.
-
-    It has come as far as its input; or, where the loop itself numbers the items, as far as it has counted.
-    """
-
-    channel: Channel
-    clock: str
-    interval: int
-    counter: int | None
-    is_asked_for: bool = False
-    """Whether the interval was chosen by hand, and may not be safe."""
-
-    def place(self, node: Any) -> int:
-        if self.counter is not None:
-            return STEPS * (int(node.loop.integers[self.counter]) + 1) + BEFORE
-        return int(node.input.reached(self.clock))
-
-    def is_due(self, node: Any) -> bool:
-        return finished(self.place(node)) - finished(self.channel.told[self.clock]) > self.interval
-
-    def tell(self, node: Any) -> None:
-        """Tell the channel, if that is due."""
-        if self.is_due(node):
-            self.channel.tell(self.clock, self.place(node))
-
-
-class RunningNode:
+class RunningNode(Actor):
     """One segment at work.
 
     Invariant: whatever `take` gave and a firing did not finish is still in the input. A node has finished when it has
     consumed the end of its input and has said so to all its channels.
     """
-
-    core = 0
 
     def __init__(
         self,
@@ -69,27 +37,16 @@ class RunningNode:
         clock: Callable[[], float],
         trace: list[Firing] | None,
     ) -> None:
-        self.segment, self.loop, self.input, self.width = segment, loop, source, width
+        super().__init__(segment, segment.name, width, clock, trace)
+        self.loop, self.input = loop, source
         self.sinks: list[ChannelSink] = loop.channels
-        self.clock, self.trace, self.name = clock, trace, segment.name
         self.makes_columns = isinstance(segment.entry, n.MapColumns) and segment.entry is not segment.edge
-        self.is_finished = False
-        self.counter = Counter()
-        self.beats: list[Beat] = []
-
-    @property
-    def reads_source(self) -> bool:
-        return isinstance(self.input, Reader)
+        self.reads_source = isinstance(source, Reader)
 
     # When it may fire
 
     @property
-    def has_to_tell(self) -> bool:
-        """Whether it is to tell a channel how far it has come, though it has nothing to send."""
-        return not self.is_finished and any(beat.is_due(self) for beat in self.beats)
-
-    @property
-    def has_work(self) -> bool:
+    def has_work(self) -> bool:  # type: ignore[override]
         """Whether there is an item that it may take, a mark, or the end."""
         source = self.input
         if self.is_finished:
@@ -97,13 +54,9 @@ class RunningNode:
         return source.ready() > 0 or source.has_marks or source.is_ended
 
     @property
-    def has_room(self) -> bool:
+    def has_room(self) -> bool:  # type: ignore[override]
         """Whether the most that can come of one item or mark fits into every channel."""
         return not any(sink.channel.is_full for sink in self.sinks)
-
-    @property
-    def is_fireable(self) -> bool:
-        return (self.has_work and self.has_room) or self.has_to_tell
 
     @property
     def is_ready(self) -> bool:
@@ -132,7 +85,7 @@ class RunningNode:
         """Consume what can be consumed of one ensemble: items in the data phase, marks where they stand."""
         started, output = self.clock(), Output()
         if not (self.has_work and self.has_room):
-            self._tell()
+            self.tell()
             return output
         ensemble = self.input.take(self.width)
         given = self._with_columns(ensemble) if self.makes_columns else ensemble
@@ -146,24 +99,9 @@ class RunningNode:
             self.is_finished = True
             for sink in self.sinks:
                 sink.channel.end()
-        self._tell()
-        seconds = self.clock() - started
-        self.counter.add(items, items == self.width, marks, output.rows, seconds)
-        if self.trace is not None:
-            self.trace.append(Firing(self.name, started, seconds, items, marks, output.rows, self.core))
+        self.tell()
+        self.count(started, items, items == self.width, marks, output.rows)
         return output
-
-    def _tell(self) -> None:
-        for beat in self.beats:
-            beat.tell(self)
-
-    def letters(self) -> list[Any]:
-        """What it has to say to others; only a split has."""
-        return []
-
-    def tell_all(self) -> None:
-        """From now on, tell at once how far it has come."""
-        self.beats = [replace(beat, interval=0) for beat in self.beats]
 
     def outputs_per_input(self) -> dict[str, int]:
         """The items that entered by how many left for each, where this node is one node of the graph."""

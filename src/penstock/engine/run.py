@@ -8,13 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.engine.actor import Beat
 from penstock.engine.auto import Chooser
 from penstock.engine.channel import Channel
 from penstock.engine.crossing import Crossing
 from penstock.engine.intake import Batch, Feeder, Reader, batches
 from penstock.engine.joint import JointNode, Sides
 from penstock.engine.loop import Memory, RunningLoop
-from penstock.engine.node import Beat, RunningNode
+from penstock.engine.node import RunningNode
 from penstock.engine.options import Options
 from penstock.engine.scheduler import Policy, Scheduler, policy
 from penstock.engine.sinks import ChannelSink, fields_of

@@ -172,6 +172,8 @@ class Threads:
         output = node.fire()
         if self.is_checked:
             node.input.check()
+            for crossing, _ in self.out[node]:
+                crossing.sending.check()
         for crossing, receiver in self.out[node]:
             block = crossing.block()
             if block is not None:

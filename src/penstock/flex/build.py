@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from penstock.engine.actor import Beat
 from penstock.engine.channel import Channel
 from penstock.engine.crossing import Crossing
 from penstock.engine.loop import RunningLoop
-from penstock.engine.node import Beat, RunningNode
+from penstock.engine.node import RunningNode
 from penstock.engine.run import Run
 from penstock.engine.sinks import ChannelSink
 from penstock.errors import GraphError

@@ -5,52 +5,40 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from penstock.engine.actor import Actor, Several
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.loop import Output
-from penstock.engine.node import Beat
 from penstock.engine.piece import Piece, piece_of, put
 from penstock.engine.sinks import ChannelSink
-from penstock.engine.statistics import Counter, Firing
+from penstock.engine.statistics import Firing
 from penstock.errors import InternalError
 from penstock.flex.select import End, Entry, Reached, Run
 from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.plan.fuse import Segment
 
 
-class Copies:
+class Copies(Several):
     """The channels that lead from the copies to the merge, and the select stream, as one input."""
 
     def __init__(self, channels: Sequence[Channel]) -> None:
-        self.channels = list(channels)
+        super().__init__(channels)
         self.entries: deque[Entry] = deque()
         self.places = dict.fromkeys(channels[0].clocks, 0)
-
-    def check(self) -> None:
-        for channel in self.channels:
-            channel.check()
-
-    @property
-    def consumed_marks(self) -> int:
-        return sum(channel.consumed_marks for channel in self.channels)
 
     def reached(self, clock: str) -> int:
         return self.places[clock]
 
 
-class FlexMerge:
+class FlexMerge(Actor):
     """Takes from the copies, one run after the other, and writes into the channel behind the node.
 
     Invariant: the run that is under way is the first of the select stream, and the next item of the copy that has it is
     its next item.
     """
-
-    reads_source = False
-    core = 0
 
     def __init__(
         self,
@@ -62,11 +50,8 @@ class FlexMerge:
         clock: Callable[[], float],
         trace: list[Firing] | None,
     ) -> None:
-        self.segment, self.input, self.sinks, self.run_end = segment, copies, [sink], run_end
-        self.width, self.clock, self.trace, self.name = width, clock, trace, f"merge of {segment.name}"
-        self.is_finished = self.is_first = False
-        self.counter = Counter()
-        self.beats: list[Beat] = []
+        super().__init__(segment, f"merge of {segment.name}", width, clock, trace)
+        self.input, self.sinks, self.run_end = copies, [sink], run_end
         self.known = 0
         """How many marks of the run under way are yet to be left out."""
         self.is_begun = False
@@ -82,11 +67,11 @@ class FlexMerge:
         return self.sinks[0].channel
 
     @property
-    def has_room(self) -> bool:
+    def has_room(self) -> bool:  # type: ignore[override]
         return not self.channel.is_full
 
     @property
-    def has_work(self) -> bool:
+    def has_work(self) -> bool:  # type: ignore[override]
         if self.is_finished or not self.input.entries:
             return False
         entry = self.input.entries[0]
@@ -94,14 +79,6 @@ class FlexMerge:
             return True
         copy = self.input.channels[entry.copy]
         return copy.ready() > 0 or copy.has_marks
-
-    @property
-    def has_to_tell(self) -> bool:
-        return not self.is_finished and any(beat.is_due(self) for beat in self.beats)
-
-    @property
-    def is_fireable(self) -> bool:
-        return (self.has_work and self.has_room) or self.has_to_tell
 
     @property
     def is_ready(self) -> bool:
@@ -120,12 +97,9 @@ class FlexMerge:
             else:
                 self.input.entries.popleft()
                 self._hear(entry)
-        for beat in self.beats:
-            beat.tell(self)
-        output.rows, seconds = items, self.clock() - started
-        self.counter.add(items, items == self.width, marks, items, seconds)
-        if self.trace is not None:
-            self.trace.append(Firing(self.name, started, seconds, items, marks, items, self.core))
+        self.tell()
+        output.rows = items
+        self.count(started, items, items == self.width, marks, items)
         return output
 
     def _hear(self, entry: Entry) -> None:
@@ -195,13 +169,3 @@ class FlexMerge:
             ),
             known - len(regions),
         )
-
-    def tell_all(self) -> None:
-        """From now on, tell at once how far it has come."""
-        self.beats = [replace(beat, interval=0) for beat in self.beats]
-
-    def letters(self) -> list[Any]:
-        return []
-
-    def outputs_per_input(self) -> dict[str, int]:
-        return {}

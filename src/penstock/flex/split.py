@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.actor import Actor
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.loop import Output
 from penstock.engine.piece import Piece, piece_of, put
-from penstock.engine.statistics import Counter, Firing
+from penstock.engine.statistics import Firing
 from penstock.flex.select import End, Entry, Reached, Run
 from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.plan.fuse import Segment
@@ -27,16 +28,12 @@ Regions = list[int]
 """The open regions, from the outermost in, by how many were opened before at each depth."""
 
 
-class FlexSplit:
+class FlexSplit(Actor):
     """Takes from one channel and writes into those of the copies, the node's own first.
 
     Invariant: every item goes to one copy; the select stream has the runs in the order of the stream. What a copy has
     of the regions that are open is in `views`.
     """
-
-    reads_source = False
-    core = 0
-    beats: Sequence[Any] = ()
 
     def __init__(
         self,
@@ -48,11 +45,9 @@ class FlexSplit:
         clock: Callable[[], float],
         trace: list[Firing] | None,
     ) -> None:
-        self.segment, self.input, self.copies, self.run_end = segment, source, list(copies), run_end
-        self.width, self.clock, self.trace, self.name = width, clock, trace, f"split of {segment.name}"
+        super().__init__(segment, f"split of {segment.name}", width, clock, trace)
+        self.input, self.copies, self.run_end = source, list(copies), run_end
         self.selected: list[Entry] = []
-        self.is_finished = self.is_first = False
-        self.counter = Counter()
         self.current: int | None = None
         """The copy that has the run that is under way."""
         self.number = 0
@@ -68,13 +63,9 @@ class FlexSplit:
     # When it may fire
 
     @property
-    def has_work(self) -> bool:
+    def has_work(self) -> bool:  # type: ignore[override]
         source = self.input
         return not self.is_finished and (source.ready() > 0 or source.has_marks or source.is_ended)
-
-    @property
-    def has_to_tell(self) -> bool:
-        return False
 
     @property
     def is_fireable(self) -> bool:
@@ -114,10 +105,7 @@ class FlexSplit:
         self._tell()
         if taken.is_last and row == taken.stop and mark == taken.last_mark:
             self._finish()
-        seconds = self.clock() - started
-        self.counter.add(items, items == self.width, dealt, items, seconds)
-        if self.trace is not None:
-            self.trace.append(Firing(self.name, started, seconds, items, dealt, items, self.core))
+        self.count(started, items, items == self.width, dealt, items)
         return output
 
     def _in_order(self) -> Iterator[int]:
@@ -240,16 +228,10 @@ class FlexSplit:
         for copy in self.copies:
             copy.end()
 
-    def tell_all(self) -> None:
-        """It tells at once anyway."""
-
     def letters(self) -> list[Entry]:
         """What is new in the select stream."""
         found, self.selected = self.selected, []
         return found
-
-    def outputs_per_input(self) -> dict[str, int]:
-        return {}
 
 
 def _without_credit(piece: Piece) -> Piece:

@@ -151,6 +151,18 @@ def _forks(nodes: Sequence[GraphNode]) -> dict[Meet, GraphNode]:
     return {node: last[node] for node in nodes if isinstance(node, Meet)}
 
 
+def above(node: GraphNode) -> set[GraphNode]:
+    """All nodes before this one."""
+    found: set[GraphNode] = set()
+    waiting = list(node.inputs)
+    while waiting:
+        each = waiting.pop()
+        if each not in found:
+            found.add(each)
+            waiting += each.inputs
+    return found
+
+
 def handled(nodes: Iterable[GraphNode]) -> set[type[Signal]]:
     """The signals that some of these nodes handle, or hand on to another stage."""
     return {signal for node in nodes for signal in signals_at(node)}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from penstock.graph import nodes as n
-from penstock.graph.tree import Tree
-from penstock.plan.cuts import above, emitted_before
+from penstock.graph.tree import Tree, above
+from penstock.plan.cuts import emitted_before
 
 
 def alignable(tree: Tree) -> n.Regions | None:

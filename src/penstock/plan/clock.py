@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field, numbered_at
-from penstock.graph.tree import Tree
+from penstock.graph.tree import Tree, above
 from penstock.plan.fuse import Segment
 
 BEHIND, BEFORE, WITHIN, ITEM = 0, 1, 2, 3
@@ -63,20 +63,10 @@ class Clocks:
     def _leads(self, edge: n.GraphNode, meet: n.Meet) -> bool:
         """Whether a node lies between where items are numbered and where they meet."""
         stem = n.stem(meet.sides[0])
-        above = {edge, *self._above(edge)}
+        before = {edge, *above(edge)}
         return meet in self.tree.below(edge) and any(
-            stem in numbered_at(node) for node in above if _numbers(node, stem)
+            stem in numbered_at(node) for node in before if _numbers(node, stem)
         )
-
-    def _above(self, node: n.GraphNode) -> set[n.GraphNode]:
-        found: set[n.GraphNode] = set()
-        waiting = list(node.inputs)
-        while waiting:
-            each = waiting.pop()
-            if each not in found:
-                found.add(each)
-                waiting += each.inputs
-        return found
 
     def beats_at(self, edge: n.GraphNode) -> tuple[str, ...]:
         """The clocks for which a node behind whom streams have parted must say how far it has come."""
@@ -95,7 +85,7 @@ class Clocks:
         """
         forks = [self.tree.fork[meet] for meet in self.meets if self._leads(edge, meet) and self._clock(meet) == clock]
         parted = {node for fork in forks for node in self.tree.below(fork)}
-        emits = [node for node in {edge, *self._above(edge)} & parted if isinstance(node, n.Emit)]
+        emits = [node for node in {edge, *above(edge)} & parted if isinstance(node, n.Emit)]
         behind = [node for node in emits if at_field(self.tree, n.stem(node)) == clock]
         return len(behind), any(self._lies_within(node, clock) for node in emits)
 
@@ -113,7 +103,7 @@ class Clocks:
 
     def counter(self, segment: Segment, edge: n.GraphNode, clock: str) -> str | None:
         """The variable of a loop that counts the items of a stem, where these are numbered in it before a node."""
-        for node in [each for each in segment.nodes if each is edge or each in self._above(edge)][::-1]:
+        for node in [each for each in segment.nodes if each is edge or each in above(edge)][::-1]:
             for stem in numbered_at(node):
                 if at_field(self.tree, stem) == clock and _numbers(node, stem):
                     return counter_of(self.tree, node, stem)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
-from penstock.graph.tree import Tree, handled
+from penstock.graph.tree import Tree, above, handled
 
 Kind = Literal["key", "whole", "order"]
 CLEANING = (n.Source, n.DropNulls, n.FillNull)
@@ -257,18 +257,6 @@ class Cuts:
             return f"{meet.label} brings together streams of which only {some} spread by {deepest.label}"
         labels = " and ".join(key.label for key in keys)
         return f"{meet.label} brings together streams that are spread each by itself, by {labels}"
-
-
-def above(node: n.GraphNode) -> set[n.GraphNode]:
-    """All nodes before this one."""
-    found: set[n.GraphNode] = set()
-    waiting = list(node.inputs)
-    while waiting:
-        each = waiting.pop()
-        if each not in found:
-            found.add(each)
-            waiting += each.inputs
-    return found
 
 
 def emitted_before(node: n.GraphNode) -> set[type[Signal]]:
