@@ -96,7 +96,8 @@ def _rows(tree: Tree, segment: Segment) -> Iterator[tuple[str, str]]:
     inside = set(segment.nodes)
 
     def walk(node: n.GraphNode, indent: int) -> Iterator[tuple[str, str]]:
-        yield f"{'  ' * indent}{_label(node)}", _gives(tree, node)
+        sides = f" of {', '.join(side.label for side in node.inputs)}" if isinstance(node, n.Meet) else ""
+        yield f"{'  ' * indent}{_label(node)}{sides}", _gives(tree, node)
         following = [child for child in tree.children[node] if child in inside and _last_side(child) is node]
         for child in following:
             yield from walk(child, indent + (len(following) > 1))
