@@ -1,5 +1,6 @@
 """Penstock: irregular, stateful streams with precise control, at the speed of compiled columns."""
 
+from penstock.engine.clock import VirtualClock
 from penstock.errors import (
     CheckpointError,
     ControlError,
@@ -47,6 +48,7 @@ __all__ = [
     "Signal",
     "State",
     "Stream",
+    "VirtualClock",
     "array",
     "at",
     "collect",

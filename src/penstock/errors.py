@@ -41,6 +41,10 @@ class DeadlockError(PenstockError, RuntimeError):
     """Nodes wait for each other and none can go on, because heartbeats were left out or chosen too large by hand."""
 
 
+class ModelError(PenstockError, ValueError):
+    """A performance model cannot be built or cannot run: a net that deadlocks, a task without a core, a wrong time."""
+
+
 class SessionError(PenstockError, RuntimeError):
     """Spark cannot be started or used: no Java, no PySpark, a cluster that does not answer."""
 

@@ -89,6 +89,13 @@ def test_files_arrive_in_the_order_of_their_times() -> None:
     assert len(list(Path(place.source).iterdir())) == 1
 
 
+def test_the_first_file_can_have_every_key_several_times() -> None:
+    first, *others = (pa.parquet.read_table(path) for path in files.paths(files.touches(50, 5, 3, 8)))
+    assert sorted(first["key"].to_pylist()) == sorted(8 * list(range(50)))
+    assert len(set(zip(first["key"].to_pylist(), first["value"].to_pylist(), strict=True))) > 300
+    assert [len(table) for table in others] == [5, 5, 5]
+
+
 @pytest.mark.parametrize("window", [3, 1000])
 def test_the_peers_find_the_spikes_from_the_last_values(window: int) -> None:
     """In pieces, which come in any order within, as one thread finds them in all rows."""

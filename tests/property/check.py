@@ -116,7 +116,8 @@ def repeat(case: Case, compile: bool, batch_items: int | None, trace: bool, sett
     run = f"{room}Run(leaves, control, {arguments}).{'result' if trace else 'tables'}()"
     if case.seed is None:
         return f"to repeat it, append to the program below: {run}"
-    command = f"python -m tests.property.check{' --joins' if case.is_joined else ''} --seed {case.seed}"
+    kind = " --joins" if case.is_joined else " --flexible" if case.is_flexible else ""
+    command = f"python -m tests.property.check{kind} --seed {case.seed}"
     command += "" if batch_items is None else f" --batch {batch_items}"
     command += " --compile" if compile else ""
     command += "" if setting is None else f' --channels "{setting}"'

@@ -42,6 +42,8 @@ class Case:
     setting: Setting
     is_joined: bool = False
     """Whether the seed is one of `joins.py`."""
+    is_flexible: bool = False
+    """Whether the seed is one of `flexible.py`."""
 
     def text(self) -> str:
         """The case as a Python program."""

@@ -45,10 +45,10 @@ def from_joined_seed(seed: int) -> Case:
     return build_joined(Seeded(seed), seed)
 
 
-def build_joined(choose: Choose, seed: int | None = None) -> Case:
+def build_joined(choose: Choose, seed: int | None = None, make: type[Builder] = Builder) -> Case:
     """A case with a meet, from choices."""
     items = _items(choose)
-    b = Builder(choose, rows=items.rows)
+    b = make(choose, rows=items.rows)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.InterpretedWarning)
         source = b.start("ps.from_arrow(table, name='items')", table=source_table(items))

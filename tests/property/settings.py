@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from random import Random
 from typing import Any
 
 from tests.property.choose import Choose
@@ -11,6 +12,7 @@ from tests.property.choose import Choose
 from penstock.engine.options import CONTEXTS, POLICIES
 from penstock.engine.run import Run
 from penstock.graph import nodes
+from penstock.graph.stream import Stream
 from penstock.graph.tree import At
 from penstock.plan.capacity import least
 
@@ -40,6 +42,8 @@ class Setting:
     check: bool = True
     heartbeat: int | None = None
     cores: int = 1
+    mapping: int | None = None
+    """The seed of which core each loop is on; None for what the engine chooses."""
 
     def __str__(self) -> str:
         """The arguments that make it: the context, and those that are not as usual."""
@@ -48,7 +52,7 @@ class Setting:
 
     def options(self, leaves: tuple[nodes.GraphNode, ...], control: Sequence[At]) -> dict[str, Any]:
         """The options as `Run` takes them, for the results of a graph."""
-        needs = needed(leaves, control, fuse=self.fuse, width=self.width)
+        needs = needed(leaves, control, fuse=self.fuse, width=self.width, cores=self.cores)
         items, marks = (max((need[at] for need in needs), default=1) for at in (0, 1))
         marks = max(marks + (self.credit == "balance"), 1)
         made = {
@@ -61,7 +65,20 @@ class Setting:
         given |= {"seed": self.seed} if self.policy == "random" else {}
         given |= {} if self.heartbeat is None else {"heartbeat": self.heartbeat}
         given |= {} if self.cores == 1 else {"cores": self.cores}
+        given |= {} if self.mapping is None else {"mapping": self._mapping(leaves, control)}
         return given | {name: value for name, value in made.items() if value is not None}
+
+    def _mapping(self, leaves: tuple[nodes.GraphNode, ...], control: Sequence[At]) -> dict[Stream, int]:
+        """Any core for most loops."""
+        random = Random(self.mapping)
+        segments = Run(leaves, control, compile=False, fuse=self.fuse, cores=self.cores).planned.segments
+        named = [segment.nodes[0] if segment.nodes else segment.entry for segment in segments]
+        named = [
+            node
+            for node, segment in zip(named, segments, strict=True)
+            if segment.nodes or segment.sides or segment.entry is not segment.edge
+        ]
+        return {Stream(node): random.randrange(self.cores) for node in named if random.random() < 0.8}
 
     def _threshold(self, spare: Sequence[int]) -> int | None:
         if self.credit != "balance" or self.threshold == "chosen":
@@ -127,9 +144,9 @@ def parse(text: str) -> Setting:
 
 
 def needed(
-    leaves: tuple[nodes.GraphNode, ...], control: Sequence[At], *, fuse: bool, width: int | None = None
+    leaves: tuple[nodes.GraphNode, ...], control: Sequence[At], *, fuse: bool, width: int | None = None, cores: int = 1
 ) -> list[tuple[int, int, int]]:
     """For every channel the smallest legal capacity of items, that of marks, and how many items it holds unasked."""
-    run = Run(leaves, control, compile=False, fuse=fuse, width=width)
+    run = Run(leaves, control, compile=False, fuse=fuse, width=width, cores=cores)
     cuts = [sink for code in run.planned.codes.values() for sink in code.sinks if sink.feeds is not None]
     return [(*least(sink), run.bounds[sink.feeds].items) for sink in cuts]

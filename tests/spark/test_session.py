@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 import penstock.spark
 from penstock.errors import SessionError, SettingWarning
 from penstock.spark import java, settings
-from penstock.spark.session import block_session
+from penstock.spark.session import block_session, stream_settings, with_settings
 
 LARGE, BYTES = "spark.sql.execution.arrow.maxRecordsPerBatch", "spark.sql.execution.arrow.maxBytesPerBatch"
 
@@ -60,6 +60,18 @@ def test_jobs_run_beside_the_users_session(spark: SparkSession) -> None:
     beside.createDataFrame(pa.table({"it": [1]})).collect()  # makes the session beside the active one
     assert penstock.spark.session() is spark
     assert block_session(penstock.spark.session()) is beside
+
+
+def test_a_stream_keeps_few_versions_of_its_state_unless_the_user_wants_more(spark: SparkSession) -> None:
+    versions = "spark.sql.streaming.minBatchesToRetain"
+    interval = "spark.sql.streaming.stateStore.maintenanceInterval"
+    ours = stream_settings(spark, 2, is_local=True)
+    assert (ours[versions], ours[interval]) == ("10", "10s")
+    assert interval not in stream_settings(spark, 2, is_local=False)
+    with with_settings(spark, {versions: "50", interval: "2min"}):
+        theirs = stream_settings(spark, 2, is_local=True)
+    assert (theirs[versions], theirs[interval]) == ("50", "2min")
+    assert stream_settings(spark, 2, is_local=True) == ours
 
 
 def test_a_batch_of_large_rows_is_bounded(spark: SparkSession) -> None:

@@ -16,6 +16,7 @@ _MODULES = {
     "context": "penstock.bench.context",
     "heartbeat": "penstock.bench.heartbeat",
     "variance": "penstock.bench.variance",
+    "flexible": "penstock.bench.flexible",
     "regions": "penstock.bench.regions",
     "taxi": "penstock.bench.taxi",
     "keyed": "penstock.bench.keyed",

@@ -105,14 +105,18 @@ def readings(count: int, devices: int, named: bool, files: int) -> Path:
     return kept(f"keyed-{count}-{devices}{'-named' if named else ''}-{files}", make)
 
 
-def touches(keys: int, touched: int, batches: int) -> Path:
-    """A file with every `key`, then as many as `batches` with some keys each, at random; `value` is 0 to 99 in turn."""
+def touches(keys: int, touched: int, batches: int, times: int = 1) -> Path:
+    """A file with every `key`, then as many as `batches` with some keys each, at random; `value` is 0 to 99 in turn.
+
+    The first has every key so many `times`, at random as well if more than once.
+    """
 
     def make(folder: Path) -> None:
         random = np.random.default_rng([keys, touched])
+        all_keys = np.arange(keys) if times == 1 else random.permutation(np.tile(np.arange(keys), times))
         for number in range(1 + batches):
-            key = random.choice(keys, touched, replace=False) if number else np.arange(keys)
+            key = random.choice(keys, touched, replace=False) if number else all_keys
             table = pa.table({"key": key, "value": np.arange(len(key)) % 100})
             pq.write_table(table, folder / f"part-{number:05d}.parquet", row_group_size=ROW_GROUP)
 
-    return kept(f"touches-{keys}-{touched}-{batches}", make)
+    return kept(f"touches-{keys}-{touched}-{batches}{'' if times == 1 else f'-{times}'}", make)

@@ -23,7 +23,6 @@ from penstock.bench.spark import CORES, in_workers, session
 from penstock.bench.stream import BYTES, GROWTH, RESTART, Growth, Restarts, Size, Spikes, Touch
 from penstock.bench.stream_peers import Ended, Place
 from penstock.errors import DataError
-from penstock.spark.session import with_settings
 from penstock.spark.stream.handle import StreamHandle
 from penstock.spark.stream.progress import has_run
 
@@ -31,15 +30,12 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POLL_S = 0.005
-SAMPLES = 10
-"""Of how many micro-batches a size of the state store is the least: it goes up, and down when old versions go."""
-GROWTH_SETTINGS = {
-    "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.streaming.ratioExtraSpaceAllowedInCheckpoint": "0",
-    "spark.sql.streaming.stateStore.maintenanceInterval": "1s",
-    "spark.sql.streaming.numRecentProgressUpdates": "1000",
-}
-"""Micro-batches come faster here than files would, so what Spark does every minute it must do more often."""
+CYCLE = 40
+"""In how many micro-batches the size of a state store goes up and down: each tenth makes RocksDB write a file, and of
+four files it makes one. Samples that are closer, or further apart, show where in a cycle they were taken."""
+FILLED = 8
+"""How often the first file has each key, so that the states have all their values. Stores compress what they hold: where
+values took the place of zeros, one would grow with each batch, until all keys have had theirs."""
 
 Work = Callable[[Place], Ended]
 Right = Callable[[Sequence[str]], pa.Table]
@@ -214,36 +210,21 @@ def restarted(spark: SparkSession, place: Place) -> float:
 
 
 def growth_peer(spark: SparkSession, size: Growth) -> Peer:
-    paths = files.paths(files.touches(size.keys, size.touched, size.batches - 1))
+    paths = files.paths(files.touches(size.keys, size.touched, size.batches - 1, FILLED))
     work: Work = partial(grown, spark, batches=size.batches)
     return stream_peer(spark, GROWTH, "penstock", work, paths, 1, partial(answer, totals), repeats=1)
 
 
 def grown(spark: SparkSession, place: Place, batches: int) -> Ended:
-    """The bytes of the state store at each quarter of all micro-batches."""
-    with maintained(spark):
-        handle = by.started(spark, place, totals)
-        sizes = watched(handle, Path(place.checkpoint, "state"))
-        found = by.ended(place, handle)
+    """The most bytes that the state store had in the cycle before each quarter of all micro-batches."""
+    handle = by.started(spark, place, totals)
+    sizes = watched(handle, Path(place.checkpoint, "state"))
+    found = by.ended(place, handle)
     facts: dict[str, float] = {}
     for quarter in range(1, 5):
         stop = batches * quarter // 4
-        some = [sizes[batch] for batch in range(max(0, stop - SAMPLES), stop) if batch in sizes]
-        facts[f"{BYTES}{stop}"] = float(min(some))
+        facts[f"{BYTES}{stop}"] = float(max(sizes.get(batch, 0) for batch in range(max(0, stop - CYCLE), stop)))
     return Ended(found.batches_ms, {**found.facts, **facts})
-
-
-@contextlib.contextmanager
-def maintained(spark: SparkSession) -> Iterator[None]:
-    """Have old versions of the state removed often. Spark takes that setting when it loads its first store."""
-    jvm: Any = spark.sparkContext._jvm
-    store = jvm.org.apache.spark.sql.execution.streaming.state.StateStore
-    store.stop()
-    try:
-        with with_settings(spark, GROWTH_SETTINGS):
-            yield
-    finally:
-        store.stop()
 
 
 def watched(handle: StreamHandle, folder: Path) -> dict[int, int]:

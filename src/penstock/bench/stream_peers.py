@@ -138,7 +138,7 @@ def ended(place: Place, handle: StreamHandle) -> Ended:
 
 def by_spark(spark: SparkSession, place: Place, columns: str, build: Callable[[DataFrame], DataFrame]) -> Ended:
     """A stream of Spark's own."""
-    with with_settings(spark, stream_settings(CORES, is_local=True)):
+    with with_settings(spark, stream_settings(spark, CORES, is_local=True)):
         rows = spark.readStream.schema(columns).option("maxFilesPerTrigger", place.files).parquet(place.source)
         writer = build(rows).writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
         running = writer.option("checkpointLocation", place.checkpoint).start(place.out)

@@ -15,7 +15,7 @@ APP_NAMES = (
     *("dedup", "des", "jpeg"),
 )
 BENCH_NAMES = (
-    *("regions-local", "taxi-local", "keyed-local", "occupancy", "context", "heartbeat", "variance"),
+    *("regions-local", "taxi-local", "keyed-local", "occupancy", "context", "heartbeat", "variance", "flexible"),
     *("regions", "taxi", "keyed", "start", "stream"),
 )
 

@@ -58,7 +58,7 @@ def statistics(run: Run) -> Statistics:
     """What was counted, so far."""
     nodes = tuple(node.counter.record(node.name, node.width, node.outputs_per_input()) for node in run.nodes)
     edges = tuple(_edge(run, segment, channel) for segment, channel in run.channels.items())
-    return Statistics(run.options.channel_width, run.seconds, nodes, edges, tuple(run.firings))
+    return Statistics(run.options.channel_width, run.seconds, nodes, edges, tuple(run.firings), tuple(run.held))
 
 
 def _edge(run: Run, segment: Segment, channel: Channel) -> EdgeStatistics:

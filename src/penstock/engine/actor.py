@@ -44,7 +44,10 @@ class Actor:
     """The base of running nodes. One that is no loop reads no source, and has said nothing first."""
 
     core = 0
-    reads_source = is_first = False
+    role = "loop"
+    """What it is among the parts of a flexible node: the split, a loop or a merge."""
+    reads_source = is_first = is_held = False
+    """A node is held that would take from the source what its core has no memory for."""
     has_work: bool
     has_room: bool
 

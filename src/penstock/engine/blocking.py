@@ -17,6 +17,7 @@ from penstock.engine.node import RunningNode
 from penstock.errors import DeadlockError, InternalError, PenstockError
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.clock import BEFORE, STEPS, WITHIN
+from penstock.plan.fuse import Segment
 
 Node = RunningNode | JointNode
 
@@ -82,7 +83,9 @@ def _circle(node: Node, waits: dict[Node, list[Wait]], path: list[Wait], done: s
 
 def _waits(node: Node, nodes: Sequence[Node]) -> Iterator[Wait]:
     """All that a node waits for: room, where it has work; else input."""
-    if node.has_work:
+    if node.segment.copies and not (node.has_work and node.role == "merge"):
+        yield from _waits_among_copies(node, nodes)
+    elif node.has_work:
         for sink in node.sinks:
             if sink.channel.is_full:
                 taker = next(each for each in nodes if sink.sink.feeds in (each.segment, *each.segment.sides))
@@ -100,8 +103,54 @@ def _waits(node: Node, nodes: Sequence[Node]) -> Iterator[Wait]:
         yield Wait(node, _of(nodes, node.segment.feeder), f"{_lacking(node.input)} from")
 
 
+def _waits_among_copies(node: Node, nodes: Sequence[Node]) -> Iterator[Wait]:
+    """What a part of a flexible node waits for: the split for copies, these for merges, and the other way round."""
+    parts = [each for each in nodes if (each.segment.joint or each.segment) is (node.segment.joint or node.segment)]
+    loops = [each for each in parts if each.role == "loop"]
+    splits = [each for each in parts if each.role == "split"]
+    if node.role == "split":
+        yield from _waits_of_split(node, [each for each in loops if each.segment is node.segment], splits, nodes)
+    elif node.role == "merge":
+        copy, ends = node.awaited, [each for each in loops if each.segment is node.segment]  # type: ignore[union-attr]
+        yield Wait(node, splits[0] if copy is None else ends[copy], "word from" if copy is None else "the end of a run of")
+    elif not node.has_work:
+        before = [each for each in loops if node.input in [sink.channel for sink in each.sinks]]
+        yield from (Wait(node, each, "items from") for each in before or splits)
+    else:
+        full = [sink for sink in node.sinks if sink.channel.is_full]
+        behind = [each for each in loops if each.input in [sink.channel for sink in full]]
+        merges = [each for each in parts if each.role == "merge" and each.sinks[0].sink in [sink.sink for sink in full]]
+        yield from (Wait(node, each, "room in the channel to") for each in behind or merges)
+
+
+def _waits_of_split(
+    node: Node, copies: Sequence[Node], splits: Sequence[Node], nodes: Sequence[Node]
+) -> Iterator[Wait]:
+    """What a split waits for: room, or input of one of its sides; where others follow it, these wait for its word."""
+    if node.has_work:
+        yield from (Wait(node, copy, "room in the channel to") for copy in copies)
+    elif not node.segment.sides:
+        yield Wait(node, _of(nodes, node.segment.feeder), "items from")
+    else:
+        if node is not splits[0]:
+            yield Wait(node, splits[0], "word from")
+        for side, channel in _sides(node, splits):
+            if not channel.ready() and not channel.has_marks and not channel.is_ended:
+                yield Wait(node, _of(nodes, side.feeder), f"{_lacking(channel)} from")
+            elif _is_within(channel):
+                yield Wait(node, _of(nodes, side.feeder), "the rest of a list from", True)
+
+
+def _sides(node: Node, splits: Sequence[Node]) -> Iterator[tuple[Segment, Channel]]:
+    """The sides that a split takes from: all, or where each has a split of its own, that one."""
+    channels = node.input.channels if len(splits) == 1 else [node.input]  # type: ignore[union-attr]
+    sides = node.segment.sides if len(splits) == 1 else [node.segment.sides[splits.index(node)]]
+    yield from zip(sides, channels, strict=True)  # type: ignore[arg-type]
+
+
 def _of(nodes: Sequence[Node], segment: object) -> Node:
-    return next(node for node in nodes if node.segment is segment)
+    """The node of a segment that has its outputs: where there are several, a merge, which comes last."""
+    return [node for node in nodes if node.segment is segment][-1]
 
 
 def _held(channel: Channel) -> str:

@@ -12,7 +12,7 @@ the boundaries are found again from these.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 
 import numpy as np
@@ -100,6 +100,8 @@ class Channel:
         self._passed = np.zeros(2 * self.depth + len(self.records), np.int64)
         self._initial = np.full(self.depth, -1, np.int64)
         self.highest_items = self.highest_signals = self.granted = self.messages = self.stalls = 0
+        self.limit: Callable[[], int] | None = None
+        """How many items what is behind the channel has memory for, where that is bounded (`engine/bounded.py`)."""
         self.needs: list[tuple[Rows | Control, int, int]] = []
         """What a sender needs: a queue or table, how much room in it for one item or mark, and how much to be kept."""
 
@@ -120,7 +122,7 @@ class Channel:
 
     def avail(self) -> int:
         """How many items may be sent."""
-        return self.data.avail()
+        return self.data.avail() if self.limit is None else min(self.data.avail(), self.limit())
 
     def avail_signals(self) -> int:
         """How many marks may be sent: with balance credit, one place is kept for a message of credit."""

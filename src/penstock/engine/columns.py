@@ -78,3 +78,12 @@ def lists_to_arrow(offsets: np.ndarray, elements: Any, t: pa.DataType) -> pa.Arr
     if not isinstance(elements, pa.Array):
         elements = scalars_to_arrow(elements, t.value_type)
     return pa.LargeListArray.from_arrays(pa.Array.from_buffers(pa.int64(), len(offsets), [None, held]), elements)
+
+
+def typed(column: pa.Array, t: pa.DataType) -> pa.Array:
+    """A column as one of a type that holds the same values, seldom copied."""
+    if types.is_array(t) and pt.is_large_list(column.type) and column.type.value_type.equals(t.value_type):
+        count = t.list_size * len(column)
+        first = column.offsets[0].as_py() if len(column) else 0
+        return pa.FixedSizeListArray.from_arrays(column.values.slice(first, count), type=t)
+    return column.cast(t)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.engine.channel import Channel
-from penstock.engine.piece import Piece, last_rows, put
+from penstock.engine.piece import Piece, last_items, last_rows, put
 from penstock.engine.store import Records
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.sink import INDEX
@@ -67,7 +67,7 @@ class Crossing:
         kinds = control.kinds[some].copy()
         opened = [int(np.sum(kinds == 2 * depth)) for depth in range(channel.depth)]
         piece = Piece(
-            last_rows(data, count),
+            last_items(data, count),
             count,
             kinds,
             control.sent_at[some] - (channel.sent - count),

@@ -96,7 +96,7 @@ class JointNode(Actor):
         assert segment.meet is not None
         super().__init__(segment, segment.name, width, clock, trace)
         self.meet, self.input, self.sinks = segment.meet, sides, sinks
-        self.sharing = _sharing(tree, self.meet)
+        self.sharing = sharing(tree, self.meet)
         self._seen: tuple[Any, ...] | None = None
         self._look: _Look | None = None
 
@@ -304,7 +304,7 @@ class JointNode(Actor):
         return pa.concat_arrays(columns).take(pa.array(at))
 
 
-def _sharing(tree: Tree, meet: n.Meet) -> np.ndarray:
+def sharing(tree: Tree, meet: n.Meet) -> np.ndarray:
     """For each node that may have emitted a signal, and for the source, the sides that it comes from, as bits."""
     found = np.zeros(len(tree.nodes), np.int64)
     for side, node in enumerate(meet.sides):

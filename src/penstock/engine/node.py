@@ -49,7 +49,7 @@ class RunningNode(Actor):
     def has_work(self) -> bool:  # type: ignore[override]
         """Whether there is an item that it may take, a mark, or the end."""
         source = self.input
-        if self.is_finished:
+        if self.is_finished or self.is_held:
             return False
         return source.ready() > 0 or source.has_marks or source.is_ended
 
@@ -64,7 +64,7 @@ class RunningNode(Actor):
 
         That is a signal that no ensemble may cross, the end, or a full queue. What comes of it should fit.
         """
-        if self.is_finished:
+        if self.is_finished or self.is_held:
             return False
         source, items = self.input, self.input.ready()
         if items < self.width:

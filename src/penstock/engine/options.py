@@ -12,6 +12,7 @@ from typing import Any
 
 from penstock.engine.statistics import Statistics
 from penstock.errors import GraphError
+from penstock.plan.profile import Profile
 
 BATCH_ITEMS = 1 << 20
 WIDTH = 1 << 16
@@ -45,13 +46,19 @@ class Options:
       nodes how far it has come. Unless said, the plan chooses for each channel as many as are safe; 0 tells after each
       firing, and "never" leaves it out, so that a run may stop.
     - `cores`: on how many threads the nodes are at work, each on one of them: nodes that follow each other share one.
-      `mapping` says which, a dict from streams to numbers of cores; or it is the statistics of another run of the
-      graph, and the nodes are shared out so that all cores have about as much to do.
+      `mapping` says which, a dict from streams to numbers of cores; or it is a profile of the graph, or the statistics
+      of another run of it, and the nodes are shared out so that all cores have about as much to do.
+    - `flexible`: a dict from streams to numbers of copies, for nodes that are not `flexible` in the graph. Or "auto": it
+      measures the first items of the source, unless `mapping` is a profile, shares out the nodes by that, and makes the
+      node flexible that gains the most by it, if any gains something.
+    - `block_items`: on several cores, how many items make a block: a node takes at most so many at a time, and what
+      comes of them passes to the next core at once; the split before a flexible node shares out so many at a time.
+      Small blocks pass sooner and are shared out evenly, large ones cost less. Unless said, the width.
     - `policy`: which of the nodes that may fire does: the nearest to the results (`downstream`) or to the source
       (`upstream`), or one at `random`, from `seed`.
     - `trace`: note every firing, and every signal that is handed to a node.
     - `check`: verify the invariants of all channels after every firing.
-    - `clock`: where times are read.
+    - `clock`: where times are read; a `VirtualClock` makes the cores virtual too.
     """
 
     compile: bool = True
@@ -67,7 +74,9 @@ class Options:
     threshold: int | None = None
     heartbeat: int | str | None = None
     cores: int = 1
-    mapping: Mapping[Any, int] | Statistics | None = None
+    mapping: Mapping[Any, int] | Statistics | Profile | None = None
+    flexible: str | Mapping[Any, int] | None = None
+    block_items: int | None = None
     policy: str = "downstream"
     seed: int = 0
     trace: bool = False
@@ -86,7 +95,7 @@ class Options:
         return cls(**given)
 
     def __post_init__(self) -> None:
-        for name in ("batch_items", "width", "capacity", "capacity_signals", "cores", "memory", "delay"):
+        for name in ("batch_items", "width", "capacity", "capacity_signals", "cores", "block_items", "memory", "delay"):
             self._whole(name, 1)
         if self.capacity is not None and (self.memory is not None or self.delay is not None):
             raise GraphError("run: give capacity=, or memory= and delay= for the plan to choose it, and not both")
@@ -105,11 +114,13 @@ class Options:
         for name in ("compile", "fuse", "trace", "check"):
             if not isinstance(getattr(self, name), bool):
                 raise GraphError(f"run: {name} must be True or False; got {getattr(self, name)!r}")
-        if not isinstance(self.mapping, (Mapping, Statistics, type(None))):
+        if not isinstance(self.mapping, (Mapping, Statistics, Profile, type(None))):
             raise GraphError(
-                f"run: mapping must be a dict from streams to numbers of cores, or the statistics of another run; got "
-                f"{self.mapping!r}"
+                f"run: mapping must be a dict from streams to numbers of cores, the statistics of another run, or a "
+                f"profile; got {self.mapping!r}"
             )
+        if not isinstance(self.flexible, (Mapping, type(None))) and self.flexible != "auto":
+            raise GraphError(f"run: flexible must be 'auto', or a dict from streams to copies; got {self.flexible!r}")
         if not callable(self.clock):
             raise GraphError(f"run: clock must be a function that gives seconds; got {self.clock!r}")
 
@@ -126,7 +137,16 @@ class Options:
 
     @property
     def channel_width(self) -> int:
-        return self.width or WIDTH
+        """The most items that a node takes from a channel: on several cores, at most a block."""
+        return self._within_block(self.width or WIDTH)
+
+    @property
+    def source_width(self) -> int:
+        """The most items that a node takes from the source."""
+        return self._within_block(self.width or self.source_items)
+
+    def _within_block(self, width: int) -> int:
+        return width if self.block_items is None or self.cores == 1 else min(width, self.block_items)
 
     @property
     def source_items(self) -> int:

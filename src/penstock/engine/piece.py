@@ -1,8 +1,10 @@
-"""A piece of what a channel holds, copied out of it, to be put into another: items, marks, parents and signals."""
+"""A piece of what a channel holds, to be put into another: items, marks, parents and signals."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pyarrow as pa
 from penstock.engine.channel import Channel
 from penstock.engine.control import Control
 from penstock.engine.ensemble import Ensemble
-from penstock.engine.store import Rows
+from penstock.engine.store import Parts, Rows
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.sink import INDEX
 
@@ -19,9 +21,10 @@ Columns = dict[str, pa.Array]
 
 @dataclass(frozen=True)
 class Piece:
-    """Some items with the marks among them."""
+    """Some items with the marks among them. The items of one that was not copied last until its channel changes."""
 
-    items: Columns
+    items: Mapping[str, Any]
+    """By field, the parts that stores give and take."""
     count: int
     kinds: np.ndarray
     places: np.ndarray
@@ -35,13 +38,13 @@ class Piece:
 
 
 def piece_of(channel: Channel, taken: Ensemble, row: int, stop: int, mark: int, last: int) -> Piece:
-    """The rows and marks of an ensemble between these, copied."""
+    """The rows and marks of an ensemble between these; the items as views."""
     control, some = channel.control, slice(mark, last)
     kinds, references = taken.kinds[some].copy(), taken.references[some]
     opened = [references[kinds == 2 * depth] for depth in range(channel.depth)]
     signals = [references[kinds == SIGNAL + number] for number in range(len(channel.records))]
     return Piece(
-        {name: copied(each.column(stop).slice(row)) for name, each in channel.data.stores.items()},
+        {name: each.parts(row, stop) for name, each in channel.data.stores.items()},
         stop - row,
         kinds,
         taken.places[some] - row,
@@ -59,9 +62,11 @@ def put(channel: Channel, piece: Piece) -> None:
     queues: list[Rows | Control] = [data, control, *channel.parents, *channel.records]
     for queue in queues:
         queue.make_room()
-    _put(data, piece.items)
-    if INDEX in data.stores and piece.count:
-        data.array_of(INDEX)[data.stop + piece.count] = piece.next_index
+    if piece.count:
+        for name, parts in piece.items.items():
+            data.stores[name].paste(data.stop, parts)
+        if INDEX in data.stores:
+            data.array_of(INDEX)[data.stop + piece.count] = piece.next_index
     some = slice(control.stop, control.stop + len(piece.kinds))
     control.kinds[some], control.credits[some] = piece.kinds, data.stop + piece.places
     for mine, given in zip((*control.keys, control.emitted), piece.by_clock, strict=False):
@@ -75,12 +80,18 @@ def put(channel: Channel, piece: Piece) -> None:
     channel.send(data.stop + piece.count, some.stop, parents, numbers)
 
 
+def last_items(rows: Rows, count: int) -> dict[str, Parts]:
+    """Copies of the last rows, as parts."""
+    start, stores = rows.stop - count, rows.stores
+    return {name: [part.copy() for part in each.parts(start, rows.stop)] for name, each in stores.items()}
+
+
 def last_rows(rows: Rows, count: int) -> Columns:
-    """Copies of the last rows."""
-    return {name: copied(each.column(rows.stop).slice(rows.stop - count)) for name, each in rows.stores.items()}
+    """Copies of the last rows, as columns."""
+    return {name: _copied(each.column(rows.stop).slice(rows.stop - count)) for name, each in rows.stores.items()}
 
 
-def copied(column: pa.Array) -> pa.Array:
+def _copied(column: pa.Array) -> pa.Array:
     return pa.concat_arrays([column, column.slice(0, 0)])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from penstock.engine.actor import Beat
 from penstock.engine.auto import Chooser
+from penstock.engine.bounded import BoundedCores
 from penstock.engine.channel import Channel
+from penstock.engine.clock import VirtualClock
 from penstock.engine.crossing import Crossing
 from penstock.engine.intake import Batch, Feeder, Reader, batches
 from penstock.engine.joint import JointNode, Sides
@@ -19,25 +21,31 @@ from penstock.engine.node import RunningNode
 from penstock.engine.options import Options
 from penstock.engine.scheduler import Policy, Scheduler, policy
 from penstock.engine.sinks import ChannelSink, fields_of
-from penstock.engine.statistics import Firing, Statistics
+from penstock.engine.statistics import Firing, Held, Statistics
 from penstock.engine.threads import Threads
+from penstock.engine.virtual import Times, VirtualCores
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field
 from penstock.graph.placing import resolved
 from penstock.graph.reference import Result
-from penstock.graph.tree import At, Delivery, Tree, check_signals
+from penstock.graph.tree import At, Delivery, Places, Tree, check_signals
 from penstock.kernels.protocol import protocol
 from penstock.plan.beat import heartbeats
 from penstock.plan.bounded import capacity_within
 from penstock.plan.capacity import Bounds, Wanted, bounds
 from penstock.plan.context import INTERPRETED, Costs
+from penstock.plan.flexible import block_for, chosen
 from penstock.plan.fuse import Segment, fed_segments
-from penstock.plan.mapping import mapped
+from penstock.plan.mapping import balanced, loops_of, mapped, places
 from penstock.plan.plan import plan
+from penstock.plan.profile import Profile
 from penstock.plan.sink import Sink
+from penstock.text import distinct
 
-Runner = Scheduler | Threads
+Runner = Scheduler | Threads | VirtualCores
+SAMPLE, SAMPLE_BYTES = 1 << 14, 1 << 24
+"""How many items, or bytes of them, are measured where the run is to choose which node is flexible."""
 
 
 class Run:
@@ -54,7 +62,7 @@ class Run:
     ) -> None:
         """With `is_open` the batches need not end the stream: what the run remembers then is in `kept`."""
         self.options, self.batches_in, self.is_open = Options.of(options), batches_in, is_open
-        self.tree = Tree(leaves, is_flexible=self.options.cores > 1)
+        self.tree = Tree(leaves, self._places(leaves))
         self.control = check_signals(self.tree, control)
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
         self.contexts = self._contexts()
@@ -65,6 +73,7 @@ class Run:
         self.heartbeats = heartbeats(self.planned, self.bounds, self.options.heartbeat)
         self.deliveries: list[Delivery] = []
         self.firings: list[Firing] = []
+        self.held: list[Held] = []
         self.nodes: list[RunningNode | JointNode] = []
         self.channels: dict[Segment, Channel] = {}
         self.crossings: dict[Segment, Crossing] = {}
@@ -88,17 +97,39 @@ class Run:
                     found[sink.feeds] = bounds(segment, sink, wanted)
         return found
 
+    def _places(self, leaves: tuple[n.GraphNode, ...]) -> Places:
+        """Where nodes are to be at work: as asked for, and shared out by what they cost where that is known."""
+        o = self.options
+        if o.cores == 1:
+            return Places()
+        given = o.mapping
+        by_hand = [each if isinstance(each, Mapping) else None for each in (given, o.flexible)]
+        asked = places(leaves, o.cores, *by_hand)
+        if o.flexible == "auto":
+            from penstock.engine.profile import BLOCK, profile
+
+            if not isinstance(given, Profile):
+                given = profile(leaves, SAMPLE, o.width or BLOCK, SAMPLE_BYTES, compile=o.compile)
+            asked = chosen(leaves, asked, given, o.cores)
+        elif isinstance(given, Profile):
+            loops = loops_of(leaves)
+            asked = replace(asked, cores={**balanced(loops, given.costs(loops), o.cores), **asked.cores})
+        if asked.copies and o.block_items is None and o.width is None:
+            block = block_for(leaves, asked, given if isinstance(given, Profile) else None)
+            self.options = replace(o, block_items=block)
+        return asked
+
     def _mapped(self) -> dict[Segment, int]:
         """The core of each loop."""
         segments, cores, given = self.planned.segments, self.options.cores, self.options.mapping
         if not isinstance(given, Statistics):
-            return mapped(segments, cores, given)
+            return mapped(segments, cores, self.tree.places.cores)
         names = [node.name for node in given.nodes]
-        if names != [segment.name for segment in segments]:
+        if names != distinct(segment.name for segment in segments):
             raise GraphError(
                 f"run: mapping= must be the statistics of a run of the same graph; got those of {', '.join(names)}"
             )
-        return mapped(segments, cores, None, [node.seconds for node in given.nodes])
+        return mapped(segments, cores, {}, [node.seconds for node in given.nodes])
 
     @property
     def columns(self) -> frozenset[str]:
@@ -189,17 +220,17 @@ class Run:
         o = self.options
         given = self.batches_in or self._batches()
         feeder = Feeder(given, self.planned.signals, is_open=self.is_open)
-        from penstock.flex.build import flexible
+        from penstock.flex.several import flexible
 
         for segment in self.planned.segments:
             sinks = [self._channel(sink) for sink in self.planned.codes[segment].sinks if sink.is_cut]
+            if segment.copies:
+                for made in flexible(self, segment, sinks):
+                    self.nodes += made.nodes
+                    self.flexible.append(made)
+                continue
             if segment.sides:
                 self.nodes.append(self._joint(segment, sinks))
-                continue
-            if segment.copies:
-                made = flexible(self, segment, sinks)
-                self.nodes += made.nodes
-                self.flexible.append(made)
                 continue
             loop = RunningLoop(
                 self.planned.codes[segment],
@@ -210,20 +241,24 @@ class Run:
                 is_prompt=self.is_open,
             )
             source = self._input(feeder, segment)
-            width = o.width or (o.channel_width if segment.feeder is not None else o.source_items)
+            width = o.channel_width if segment.feeder is not None else o.source_width
             node = RunningNode(segment, loop, source, width, o.clock, self.firings if o.trace else None)
             node.beats = [Beat(sink.channel, *each) for sink in sinks for each in self._beats(segment, sink)]
             self.nodes.append(node)
-        if len(set(self.cores.values())) > 1:
-            return self._threads(feeder)
+        for each, name in zip(self.nodes, distinct(node.name for node in self.nodes), strict=True):
+            each.name = name
+        if len(set(self.cores.values())) > 1 or self.flexible or isinstance(o.clock, VirtualClock):
+            return self._on_cores(feeder)
         return Scheduler(self.nodes, feeder, policy(o.policy, o.seed, self.nodes), check=o.check)
 
-    def _threads(self, feeder: Feeder) -> Threads:
+    def _on_cores(self, feeder: Feeder) -> Threads | VirtualCores:
         o, by_segment = self.options, {node.segment: node for node in self.nodes if not node.segment.copies}
         leaving: dict[RunningNode | JointNode, list[tuple[Crossing, RunningNode | JointNode]]] = {}
+        readers = {fed: split for made in self.flexible for fed, split in made.readers.items()}
         for fed, crossing in self.crossings.items():
             assert fed.feeder is not None
-            leaving.setdefault(by_segment[fed.feeder], []).append((crossing, by_segment[self._taker(fed)]))
+            receiver = readers[fed] if fed in readers else by_segment[self._taker(fed)]
+            leaving.setdefault(by_segment[fed.feeder], []).append((crossing, receiver))
         cores = {node: self.cores[node.segment] for node in self.nodes}
         merges: dict[Any, Sequence[Any]] = {}
         for made in self.flexible:
@@ -235,7 +270,13 @@ class Run:
         def choose(nodes: Sequence[RunningNode | JointNode], thread: int) -> Policy:
             return policy(o.policy, o.seed + thread, nodes)
 
-        return Threads(self.nodes, feeder, cores, leaving, choose, merges, check=o.check)
+        given = (self.nodes, feeder, cores, leaving, choose, merges)
+        if not isinstance(o.clock, VirtualClock):
+            return Threads(*given, check=o.check)
+        times = Times(o.clock, *o.clock.prices(self.planned.segments))
+        if o.clock.memory_blocks is None:
+            return VirtualCores(times, *given, check=o.check)
+        return BoundedCores(times, o.channel_width, self.held if o.trace else None, *given, check=o.check)
 
     def sender_core(self, fed: Segment) -> int:
         """Where that is at work which writes into a channel: behind copies, where what they give is put in order."""
@@ -243,10 +284,18 @@ class Run:
         return self.receiver_core(fed) if fed.feeder.copies else self.cores[fed.feeder]
 
     def receiver_core(self, fed: Segment) -> int:
-        """Where that is at work which reads from a channel: before copies, where their feeder is."""
+        """Where that is at work which reads from a channel: before copies, where their feeder is.
+
+        Of a join whose sides are shared out together, it is that of the first side.
+        """
         taker = self._taker(fed)
-        assert fed.feeder is not None
-        return self.cores[fed.feeder] if taker.copies else self.cores[taker]
+        if taker.copies:
+            meet = taker.meet
+            is_central = isinstance(meet, n.Join) and meet.split == "central"
+            fed = taker.sides[0] if is_central else fed
+            assert fed.feeder is not None
+            return self.cores[fed.feeder]
+        return self.cores[taker]
 
     def _taker(self, fed: Segment) -> Segment:
         """What takes from a channel: a loop, or where its stream meets others."""

@@ -32,7 +32,8 @@ def in_order(nodes: Sequence[Node]) -> Node | None:
 def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
     """The policy of a name for nodes from the source on: `downstream`, `upstream`, or `random` from a seed."""
     if name != "random":
-        return partial(in_order, nodes if name == "upstream" else nodes[::-1])
+        ordered = nodes if name == "upstream" else nodes[::-1]
+        return partial(in_order, sorted(ordered, key=_helps))
     random = Random(seed)
 
     def choose() -> Node | None:
@@ -43,6 +44,14 @@ def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
         return random.choice(among) if among else None
 
     return choose
+
+
+def _helps(node: Node) -> bool:
+    """Whether it is a loop of several that do the same: these wait for what else there is to do on their cores.
+
+    So the nodes before them run ahead, until the loop's own queue is full and the other copies get something.
+    """
+    return node.role == "loop" and node.segment.copies > 0
 
 
 def refuse_stuck(nodes: Sequence[Node]) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from penstock.engine.auto import Chooser
 from penstock.engine.channel import Channel
-from penstock.engine.columns import elements_of, scalars_to_arrow
+from penstock.engine.columns import elements_of, scalars_to_arrow, typed
 from penstock.engine.control import Control
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.heap import Heaps
@@ -54,11 +54,14 @@ class Inputs:
                 self.made[name] = elements_of(self.of(Column(name[:-2], pa.null(), column.is_heap)))
         return self.made[name]
 
-    def taken(self, column: OutColumn, indices: np.ndarray) -> pa.Array:
-        """The values that indices point to, as a column of its own."""
+    def taken(self, column: OutColumn, indices: np.ndarray, *, lasts: bool) -> pa.Array:
+        """The values that indices point to, as a column of its own where it is to last; else perhaps as a view."""
         assert column.origin is not None
         try:
-            return self.of(column.origin).take(pa.array(indices)).cast(column.type)
+            held = self.of(column.origin)
+            may_view = not lasts or column.origin.prefix in self.heaps.held
+            is_row = may_view and len(indices) > 0 and bool(np.all(np.diff(indices) == 1))
+            return typed(held.slice(indices[0], len(indices)) if is_row else held.take(pa.array(indices)), column.type)
         except pa.ArrowInvalid as error:
             raise DataError(
                 f"{column.field!r} of {len(indices)} rows does not fit one batch of {column.type}: {error}; run with "
@@ -137,7 +140,7 @@ class ResultSink:
             return inputs.of(column.origin).slice(start, stop - start)
         if column.origin is None:
             return scalars_to_arrow(self.held.handed(column.array, used), column.type)
-        return inputs.taken(column, self.held.held[column.array][:used])
+        return inputs.taken(column, self.held.held[column.array][:used], lasts=True)
 
 
 class ChannelSink:
@@ -200,7 +203,7 @@ class ChannelSink:
         for at, rows, column in self.by_index:
             if used[at] > rows.stop:
                 assert column.array is not None
-                values = inputs.taken(column, self.held.held[column.array][rows.stop : used[at]])
+                values = inputs.taken(column, self.held.held[column.array][rows.stop : used[at]], lasts=False)
                 rows.stores[column.field].put(rows.stop, values)
         if self.has_index:
             self.channel.data.array_of(INDEX)[used[0]] = index

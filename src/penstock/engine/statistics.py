@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+
+from penstock.text import table
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +71,27 @@ class Firing:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """What a virtual core with a bounded memory held from a time on: blocks, by their number in the source."""
+
+    start_s: float
+    core: int
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Statistics:
-    """A run: its nodes and channels from the source on, and with `trace=True` every firing."""
+    """A run: its nodes and channels from the source on, and with `trace=True` every firing.
+
+    On virtual cores with a bounded memory, `held` is what each had in it from when on.
+    """
 
     width: int
     seconds: float
     nodes: tuple[NodeStatistics, ...]
     edges: tuple[EdgeStatistics, ...]
     firings: tuple[Firing, ...] = ()
+    held: tuple[Held, ...] = ()
 
     def node(self, name: str) -> NodeStatistics:
         """The first node whose name begins so."""
@@ -120,16 +134,6 @@ def _edge_row(edge: EdgeStatistics) -> tuple[str, ...]:
     numbers = (edge.items, edge.highest_items, edge.capacity_items, edge.highest_signals, edge.capacity_signals)
     counts = (*numbers, edge.credits, edge.stalls)
     return (f"{edge.sender} → {edge.receiver}", edge.context, *(f"{number:,}" for number in counts))
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns: the first to the left, the others to the right."""
-    widths = [max(len(row[at]) for row in (head, *rows)) for at in range(len(head))]
-    made = []
-    for row in (head, *rows):
-        cells = [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-        made.append("  ".join(cells).rstrip())
-    return made
 
 
 def bin_name(digits: int) -> str:

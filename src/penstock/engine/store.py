@@ -17,6 +17,10 @@ from penstock.graph import types
 from penstock.plan.sink import INDEX
 
 
+Parts = list[np.ndarray]
+"""Some values of a field, as arrays of their own or as views: offsets from the outside in, then elements."""
+
+
 class Store(Protocol):
     """The values of one field. `stop` is where the values end."""
 
@@ -25,6 +29,12 @@ class Store(Protocol):
 
     def put(self, at: int, values: pa.Array) -> None:
         """Write a column of values from a place on; the values before it stay."""
+
+    def parts(self, start: int, stop: int) -> Parts:
+        """The values between two places, as views that last only until the store changes."""
+
+    def paste(self, at: int, parts: Parts) -> None:
+        """Write values that come from a store of the same type, as `put` does."""
 
     def move(self, start: int, stop: int) -> None:
         """Move the values between two places to the front."""
@@ -54,6 +64,14 @@ class Scalars:
         self.reserve(at + len(values))
         (self.array[at : at + len(values)],) = arrays_of(values)
 
+    def parts(self, start: int, stop: int) -> Parts:
+        return [self.array[start:stop]]
+
+    def paste(self, at: int, parts: Parts) -> None:
+        (values,) = parts
+        self.reserve(at + len(values))
+        self.array[at : at + len(values)] = values
+
     def reserve(self, count: int) -> None:
         if count > len(self.array):
             self.array = np.concatenate((self.array, np.empty(max(count, 2 * len(self.array)), self.array.dtype)))
@@ -79,6 +97,12 @@ class Arrays:
     def put(self, at: int, values: pa.Array) -> None:
         self.elements.put(at * self.type.list_size, values.flatten())
 
+    def parts(self, start: int, stop: int) -> Parts:
+        return self.elements.parts(start * self.type.list_size, stop * self.type.list_size)
+
+    def paste(self, at: int, parts: Parts) -> None:
+        self.elements.paste(at * self.type.list_size, parts)
+
     def move(self, start: int, stop: int) -> None:
         self.elements.move(start * self.type.list_size, stop * self.type.list_size)
 
@@ -102,13 +126,27 @@ class Lists:
 
     def put(self, at: int, values: pa.Array) -> None:
         count = len(values)
-        if at + count + 1 > len(self.offsets):
-            self.offsets = np.concatenate((self.offsets, np.empty(max(at + count, len(self.offsets)) + 1, np.int64)))
+        self._reserve(at + count + 1)
         if count == 0:
             return
         offsets, elements = _parts(values)
         self.elements.put(int(self.offsets[at]), elements.slice(offsets[0], offsets[count] - offsets[0]))
         self.offsets[at + 1 : at + count + 1] = self.offsets[at] + (offsets[1 : count + 1] - offsets[0])
+
+    def _reserve(self, count: int) -> None:
+        if count > len(self.offsets):
+            self.offsets = np.concatenate((self.offsets, np.empty(max(count, len(self.offsets)), np.int64)))
+
+    def parts(self, start: int, stop: int) -> Parts:
+        offsets = self.offsets[start : stop + 1]
+        return [offsets, *self.elements.parts(int(offsets[0]), int(offsets[-1]))]
+
+    def paste(self, at: int, parts: Parts) -> None:
+        offsets, *elements = parts
+        count = len(offsets) - 1
+        self._reserve(at + count + 1)
+        self.elements.paste(int(self.offsets[at]), elements)
+        self.offsets[at + 1 : at + count + 1] = offsets[1:] + (self.offsets[at] - offsets[0])
 
     def move(self, start: int, stop: int) -> None:
         first, last = int(self.offsets[start]), int(self.offsets[stop])

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from queue import Queue
 from typing import Any
 
-from penstock.engine.crossing import Crossing
-from penstock.engine.intake import Feeder
+from penstock.engine.cores import Cores, Message
 from penstock.engine.loop import Output
-from penstock.engine.scheduler import Node, Policy, refuse_stuck
+from penstock.engine.scheduler import Node, refuse_stuck
 
-Message = Callable[[], None]
 AHEAD = 64
 """How many results may wait to be taken before the threads wait for that."""
 
@@ -79,40 +77,13 @@ class Post:
             self.changed.notify_all()
 
 
-class Threads:
+class Threads(Cores):
     """Fires nodes on several threads until all have finished."""
 
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        feeder: Feeder,
-        cores: Mapping[Node, int],
-        crossings: Mapping[Node, Sequence[tuple[Crossing, Node]]],
-        policy: Callable[[Sequence[Node], int], Policy],
-        merges: Mapping[Node, Sequence[Any]],
-        *,
-        check: bool,
-    ) -> None:
-        """`cores` says where each node is at work, `crossings` which channels lead from it to a node elsewhere.
-
-        `merges` are those that hear of what a split selects.
-        """
-        self.merges = merges
-        self.nodes, self.feeder, self.is_checked = nodes, feeder, check
-        used = sorted(set(cores.values()))
-        self.thread = {node: used.index(core) for node, core in cores.items()}
-        for node, core in cores.items():
-            node.core = core
-        self.post = Post(len(used))
+    def __init__(self, *given: Any, check: bool) -> None:
+        super().__init__(*given, check=check)
+        self.post = Post(len(self.own))
         self.results: Queue[tuple[Node, Output] | BaseException | None] = Queue(AHEAD)
-        self.out: dict[Node, list[tuple[Crossing, int]]] = {node: [] for node in nodes}
-        self.into: dict[Node, list[tuple[Crossing, int]]] = {node: [] for node in nodes}
-        for sender, leaving in crossings.items():
-            for crossing, receiver in leaving:
-                self.out[sender].append((crossing, self.thread[receiver]))
-                self.into[receiver].append((crossing, self.thread[sender]))
-        self.own = [[node for node in nodes if self.thread[node] == at] for at in range(len(used))]
-        self.choose = [policy(own, at) for at, own in enumerate(self.own)]
 
     def run(self) -> Iterator[tuple[Node, Output]]:
         """Each time a node has fired and something came of it but what went into channels."""
@@ -169,21 +140,10 @@ class Threads:
             self.results.put(None)
 
     def _fire(self, node: Node) -> None:
-        output = node.fire()
-        if self.is_checked:
-            node.input.check()
-            for crossing, _ in self.out[node]:
-                crossing.sending.check()
-        for crossing, receiver in self.out[node]:
-            block = crossing.block()
-            if block is not None:
-                self.post.put(receiver, lambda crossing=crossing, block=block: crossing.receive(block))  # type: ignore[misc]
-        for entry in node.letters():
-            for merge in self.merges.get(node, ()):
-                self.post.put(self.thread[merge], lambda merge=merge, entry=entry: merge.select(entry))  # type: ignore[misc]
-        for crossing, sender in self.into[node]:
-            taken = crossing.taken()
-            if taken is not None:
-                self.post.put(sender, lambda crossing=crossing, taken=taken: crossing.forget(taken))  # type: ignore[misc]
+        output = self.fire(node)
+        for receiver, crossing, block in self.blocks(node):
+            self.post.put(receiver, lambda crossing=crossing, block=block: crossing.receive(block))  # type: ignore[misc]
+        for receiver, message in self.words(node):
+            self.post.put(receiver, message)
         if output.batches or output.deliveries:
             self.results.put((node, output))

@@ -14,6 +14,7 @@ from penstock.engine.node import RunningNode
 from penstock.engine.run import Run
 from penstock.engine.sinks import ChannelSink
 from penstock.errors import GraphError
+from penstock.flex.joined import JoinSplit
 from penstock.flex.merge import Copies, FlexMerge
 from penstock.flex.split import FlexSplit
 from penstock.plan.fuse import Segment
@@ -24,45 +25,61 @@ from penstock.plan.spec import RunEnd
 class Flexible:
     """The running parts of one flexible node, where each is at work, and the channels that cross between cores."""
 
-    split: FlexSplit
+    split: FlexSplit | JoinSplit
     nodes: list[Any] = field(default_factory=list)
-    merges: list[FlexMerge] = field(default_factory=list)
+    merges: list[Any] = field(default_factory=list)
+    """All that hear of what the split selects."""
     cores: dict[Any, int] = field(default_factory=dict)
     crossings: list[tuple[Any, Crossing, Any]] = field(default_factory=list)
+    readers: dict[Segment, Any] = field(default_factory=dict)
+    """Who takes from each side, where this is a join."""
 
 
-def flexible(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
+def flexible_node(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
     """Make the parts of a flexible node, between the channel that leads to it and those that lead away."""
     o, given = run.options, run.channels[segment]
     run_end, before = run.planned.signals.index(RunEnd), run.receiver_core(segment)
-    homes = _homes(run, segment, sinks)
-    into = [_Way(given, before, home) for home in homes]
+    homes = homes_of(run, segment, before, sinks)
+    into = [Way(given, before, home) for home in homes]
     trace = run.firings if o.trace else None
     split = FlexSplit(segment, given, [way.sending for way in into], run_end, o.channel_width, o.clock, trace)
     made = Flexible(split, [split], cores={split: before})
-    out: list[list[_Way]] = [[] for _ in sinks]
+    loops, out = [], []
     for copy, (home, way) in enumerate(zip(homes, into, strict=True)):
-        ways = [_Way(sink.channel, home, _behind(run, sink)) for sink in sinks]
-        node = _copy(run, segment, copy, way.receiving, [(s, w) for s, w in zip(sinks, ways, strict=True)])
-        made.nodes.append(node)
-        made.cores[node] = home
-        made.crossings += way.crossing(split, node)
-        for leaving, each in zip(out, ways, strict=True):
-            leaving.append(each)
-    for sink, ways in zip(sinks, out, strict=True):
-        merge = FlexMerge(
-            segment, Copies([way.receiving for way in ways]), sink, run_end, o.channel_width, o.clock, trace
-        )
-        merge.beats = [Beat(sink.channel, *each) for each in _beats(run, sink)]
-        made.nodes.append(merge)
-        made.merges.append(merge)
-        made.cores[merge] = _behind(run, sink)
-        for copy, way in enumerate(ways):
-            made.crossings += way.crossing(made.nodes[1 + copy], merge)
+        ways = ways_out(run, sinks, home)
+        loops.append(loop_of(run, segment, copy, way.receiving, sinks, ways))
+        out.append(ways)
+        made.cores[loops[-1]] = home
+        made.crossings += way.crossing(split, loops[-1])
+    made.nodes += loops
+    add_merges(run, made, segment, sinks, loops, out)
     return made
 
 
-class _Way:
+def add_merges(
+    run: Run,
+    made: Flexible,
+    segment: Segment,
+    sinks: Sequence[ChannelSink],
+    loops: Sequence[Any],
+    out: Sequence[Sequence[Way]],
+) -> None:
+    """Add a merge for each channel that leads away, with the ways that lead to it from each copy."""
+    o, run_end = run.options, run.planned.signals.index(RunEnd)
+    trace = run.firings if o.trace else None
+    for sink, *ways in zip(sinks, *out, strict=True):
+        counted = [each for each in sink.sink.clocks if run.planned.clocks.counter(segment, sink.sink.node, each)]
+        copies = Copies([way.receiving for way in ways], counted)
+        merge = FlexMerge(segment, copies, sink, run_end, o.channel_width, o.clock, trace)
+        merge.beats = [Beat(sink.channel, *each) for each in _beats(run, sink)]
+        made.nodes.append(merge)
+        made.merges.append(merge)
+        made.cores[merge] = core_behind(run, sink)
+        for loop, way in zip(loops, ways, strict=True):
+            made.crossings += way.crossing(loop, merge)
+
+
+class Way:
     """A channel like another, within a core or across two."""
 
     def __init__(self, like: Channel, start: int, end: int) -> None:
@@ -75,12 +92,17 @@ class _Way:
         return [] if self.across is None else [(sender, self.across, receiver)]
 
 
-def _copy(
-    run: Run, segment: Segment, copy: int, source: Channel, sinks: Sequence[tuple[ChannelSink, _Way]]
+def ways_out(run: Run, sinks: Sequence[ChannelSink], home: int) -> list[Way]:
+    """The ways from a copy to the merge before each channel that leads away."""
+    return [Way(sink.channel, home, core_behind(run, sink)) for sink in sinks]
+
+
+def loop_of(
+    run: Run, segment: Segment, copy: int, source: Channel, sinks: Sequence[ChannelSink], ways: Sequence[Way]
 ) -> RunningNode:
     """One of the loops that do the same; the first is the node's own."""
     o, code = run.options, run.planned.codes[segment]
-    writing = [ChannelSink(sink.sink, way.sending) for sink, way in sinks]
+    writing = [ChannelSink(sink.sink, way.sending) for sink, way in zip(sinks, ways, strict=True)]
     loop = RunningLoop(code, run.memory, run.planned.signals, writing, compile=o.compile, is_prompt=False)
     node = RunningNode(segment, loop, source, o.channel_width, o.clock, run.firings if o.trace else None)
     if copy:
@@ -88,7 +110,7 @@ def _copy(
     return node
 
 
-def _behind(run: Run, sink: ChannelSink) -> int:
+def core_behind(run: Run, sink: ChannelSink) -> int:
     assert sink.sink.feeds is not None
     return run.receiver_core(sink.sink.feeds)
 
@@ -101,10 +123,10 @@ def _beats(run: Run, sink: ChannelSink) -> Iterator[tuple[str, int, None]]:
             yield beats.clock, beats.intervals[fed], None
 
 
-def _homes(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> list[int]:
+def homes_of(run: Run, segment: Segment, before: int, sinks: Sequence[ChannelSink]) -> list[int]:
     """The cores of the node and its copies: its own, the one before, those behind, and then any other."""
     own = run.cores[segment]
-    near = [run.receiver_core(segment), *(_behind(run, sink) for sink in sinks), *range(run.options.cores)]
+    near = [before, *(core_behind(run, sink) for sink in sinks), *range(run.options.cores)]
     others = [core for core in dict.fromkeys(near) if core != own]
     if len(others) < segment.copies:
         raise GraphError(

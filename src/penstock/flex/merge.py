@@ -16,21 +16,40 @@ from penstock.engine.piece import Piece, piece_of, put
 from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Firing
 from penstock.errors import InternalError
-from penstock.flex.select import End, Entry, Reached, Run
+from penstock.flex.select import End, Entry, Reached, Run, Until
 from penstock.kernels.credit import CREDIT, SIGNAL
+from penstock.plan.clock import BEFORE, STEPS
 from penstock.plan.fuse import Segment
 
 
 class Copies(Several):
     """The channels that lead from the copies to the merge, and the select stream, as one input."""
 
-    def __init__(self, channels: Sequence[Channel]) -> None:
+    def __init__(self, channels: Sequence[Channel], counted: Sequence[str] = ()) -> None:
+        """`counted` are the clocks by which the node numbers what it gives: each copy begins with 1."""
         super().__init__(channels)
         self.entries: deque[Entry] = deque()
         self.places = dict.fromkeys(channels[0].clocks, 0)
+        self.counted = list(counted)
 
     def reached(self, clock: str) -> int:
+        if clock in self.counted:
+            return STEPS * (self.consumed + 1) + BEFORE
         return self.places[clock]
+
+    @property
+    def consumed(self) -> int:
+        return sum(channel.consumed for channel in self.channels)
+
+    def renumbered(self, piece: Piece, copy: Channel) -> Piece:
+        """A piece of a copy with the numbers that its items have among those of all copies."""
+        others, items, by_clock = self.consumed - copy.consumed, dict(piece.items), list(piece.by_clock)
+        for clock in self.counted:
+            at = copy.clocks.index(clock)
+            by_clock[at] = by_clock[at] + STEPS * others
+            if clock in items:
+                items[clock] = [part + others for part in items[clock]]
+        return replace(piece, items=items, by_clock=by_clock)
 
 
 class FlexMerge(Actor):
@@ -39,6 +58,8 @@ class FlexMerge(Actor):
     Invariant: the run that is under way is the first of the select stream, and the next item of the copy that has it is
     its next item.
     """
+
+    role = "merge"
 
     def __init__(
         self,
@@ -58,7 +79,8 @@ class FlexMerge(Actor):
 
     def select(self, entry: Entry) -> None:
         """The select stream goes on."""
-        self.input.entries.append(entry)
+        if not isinstance(entry, Until):
+            self.input.entries.append(entry)
 
     # When it may fire
 
@@ -83,6 +105,12 @@ class FlexMerge(Actor):
     @property
     def is_ready(self) -> bool:
         return self.is_fireable
+
+    @property
+    def awaited(self) -> int | None:
+        """The copy that has the run under way; None where the select stream has to go on first."""
+        first = self.input.entries[0] if self.input.entries else None
+        return first.copy if isinstance(first, Run) else None
 
     # A firing
 
@@ -117,7 +145,7 @@ class FlexMerge(Actor):
         taken = copy.take(self.width)
         row, mark, is_end = self._reach(taken, copy, entry)
         piece, self.known = self._own(piece_of(copy, taken, taken.start, row, taken.first_mark, mark), self.known)
-        put(self.channel, piece)
+        put(self.channel, self.input.renumbered(piece, copy) if self.input.counted else piece)
         copy.consume(row - taken.start, mark - taken.first_mark)
         if is_end:
             self.input.entries.popleft()
@@ -140,16 +168,22 @@ class FlexMerge(Actor):
             row = taken.start + room
             last, is_end = taken.first_mark + int(np.searchsorted(taken.places[taken.first_mark : last], row)), False
         most = min(queue.avail() - kept for queue, _, kept in self.channel.needs[1:])
-        if last - taken.first_mark > most + self.known + 1:
-            last = taken.first_mark + most
+        handed_on = np.cumsum(self._kept(kinds[: last - taken.first_mark], self.known))
+        if len(handed_on) and handed_on[-1] > most:
+            last = taken.first_mark + int(np.searchsorted(handed_on, most, side="right"))
             row, is_end = min(row, int(taken.places[last])), False
         return row, last, is_end
 
+    def _kept(self, kinds: np.ndarray, known: int) -> np.ndarray:
+        """Which marks are handed on: those of the stream itself that were not told before."""
+        kept = (kinds != CREDIT) & (kinds != SIGNAL + self.run_end)
+        kept[_of_regions(kinds)[:known]] = False
+        return kept
+
     def _own(self, piece: Piece, known: int) -> tuple[Piece, int]:
         """A piece without the end of its run, messages of credit, and marks that everybody has heard of."""
-        kept = (piece.kinds != CREDIT) & (piece.kinds != SIGNAL + self.run_end)
-        regions = np.flatnonzero((piece.kinds >= 0) & (piece.kinds < SIGNAL))[:known]
-        kept[regions] = False
+        kept = self._kept(piece.kinds, known)
+        regions = _of_regions(piece.kinds)[:known]
         again = [int(np.sum(piece.kinds[regions] == 2 * depth)) for depth in range(len(piece.opened))]
         parents = [
             {name: column.slice(skip) for name, column in columns.items()}
@@ -169,3 +203,8 @@ class FlexMerge(Actor):
             ),
             known - len(regions),
         )
+
+
+def _of_regions(kinds: np.ndarray) -> np.ndarray:
+    """Where boundaries of regions are among marks."""
+    return np.flatnonzero((kinds >= 0) & (kinds < SIGNAL))

@@ -24,6 +24,17 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Until:
+    """The run under way has what stands before a place, by the clock of a join, on all its sides; or it ends there.
+
+    Only the sides of a join that follow the first have to know: there the end of a run is a mark.
+    """
+
+    place: int
+    is_end: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Reached:
     """All before is dealt with up to a place by a clock (`plan/clock.py`)."""
 
@@ -36,4 +47,4 @@ class End:
     """There are no more runs."""
 
 
-Entry = Run | Reached | End
+Entry = Run | Until | Reached | End

@@ -35,6 +35,8 @@ class FlexSplit(Actor):
     of the regions that are open is in `views`.
     """
 
+    role = "split"
+
     def __init__(
         self,
         segment: Segment,

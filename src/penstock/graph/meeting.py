@@ -88,7 +88,7 @@ def _by_case(sides: tuple[nodes.GraphNode, ...], cases: Cases, to: str | tuple[s
     present = _unused("_has", len(sides), taken)
     fields = {name: t for side in sides for name, t in side.shape.fields.items() if types.is_scalar(t)}
     zeros = {name: False if pa.types.is_boolean(t) else 0 for name, t in fields.items()}
-    joined = nodes.Join(sides, True, zeros, present)
+    joined = nodes.Join(sides, True, zeros, present, len(cases))
     kept = {name: name for name in joined.side_of if name in joined.shared}
     names = to if isinstance(to, tuple) else (to,)
     branches = []

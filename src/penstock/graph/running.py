@@ -13,7 +13,7 @@ from penstock.graph import nodes
 from penstock.graph.tree import At
 
 if TYPE_CHECKING:
-    from penstock.engine.profile import Profile
+    from penstock.plan.profile import Profile
     from penstock.report.graph import GraphPicture
     from penstock.spark.stream.handle import StreamHandle
     from penstock.spark.write import Written
@@ -172,7 +172,7 @@ class Running:
         """
         from penstock.engine.profile import profile
 
-        return profile(self.node, sample, **options)
+        return profile((self.node,), sample, **options)
 
     def explain(self, **options: Any) -> str:
         """The graph and the plan as text: which nodes run in one loop, why each loop ends where it does, and channels.

@@ -365,17 +365,37 @@ class Stream(Running):
 
         return split(self, routes, outputs, state)
 
-    def flexible(self, copies: int = 1) -> Stream:
+    def flexible(self, copies: int = 1, split: str = "central") -> Stream:
         """Let copies of the node before help it, where nodes are at work on several cores and it falls behind.
 
         The node must look at one item at a time and remember nothing. What it gives, and the order, stay the same.
+
+        A join may be flexible too, with its functions. Each copy gets the same indices of all sides: `split` says who
+        shares them out. With "central" it is one for all sides, which looks at the room before the copies on all of
+        them. With "beta" each side has its own: that of the first decides, those of the others follow it and wait for
+        room. So no core has to see all sides, but some may wait longer.
 
         >>> import penstock as ps
         >>> items = ps.from_items([{"v": v} for v in range(5)])
         >>> items.map(w=lambda v: v * v).flexible().collect(fuse=False, cores=2)["w"].to_pylist()
         [0, 1, 4, 9, 16]
+        >>> odd, big = items.filter(lambda v: v % 2 == 1).map(a=lambda v: v), items.filter(lambda v: v > 2)
+        >>> cases = {(0, 1): lambda a: 10 * a, (1,): lambda v: -v}
+        >>> ps.join(odd, big, how=cases, to="w").flexible(split="beta").collect(cores=2)["w"].to_pylist()
+        [30, -4]
         """
-        return Stream(nodes.with_copies(self.node, copies))
+        return Stream(nodes.flexible(self.node, copies, split))
+
+    def on_core(self, core: int) -> Stream:
+        """Put the node before on a core, where a run has several: it and what follows, up to the next `on_core`.
+
+        >>> import penstock as ps
+        >>> items = ps.from_items([{"v": v} for v in range(5)])
+        >>> run = items.map(w=lambda v: v * v).filter(lambda w: w > 3).on_core(1).prepare(spark=False, cores=2)
+        >>> run.collect()["w"].to_pylist(), len(run.statistics().nodes)
+        ([4, 9, 16], 2)
+        """
+        return Stream(nodes.on_core(self.node, core))
 
     @property
     def schema(self) -> pa.Schema:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
@@ -67,6 +67,14 @@ class Delivery:
     signal: Signal
 
 
+@dataclass(frozen=True)
+class Places:
+    """Where nodes are to be at work: the cores of some, and how many copies help some. Nowhere, on one core."""
+
+    cores: Mapping[GraphNode, int] = field(default_factory=dict)
+    copies: Mapping[GraphNode, int] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, eq=False)
 class Tree:
     """The nodes that some results need, in the order of the stream, numbered from the source.
@@ -76,8 +84,7 @@ class Tree:
     """
 
     leaves: tuple[GraphNode, ...]
-    is_flexible: bool = False
-    """Whether there are cores for copies to help on."""
+    places: Places = field(default_factory=lambda: Places())
     nodes: tuple[GraphNode, ...] = field(init=False)
     number: dict[GraphNode, int] = field(init=False)
     children: dict[GraphNode, tuple[GraphNode, ...]] = field(init=False)
@@ -105,7 +112,11 @@ class Tree:
 
     def copies(self, node: GraphNode) -> int:
         """How many copies help a node."""
-        return node.copies if self.is_flexible else 0
+        return self.places.copies.get(node, 0)
+
+    def core(self, node: GraphNode) -> int | None:
+        """Which core a node is to be at work on; None where that is open."""
+        return self.places.cores.get(node)
 
     def meets_at(self, node: GraphNode) -> list[Meet]:
         """Where the streams meet again that part at a node, in the order of the stream."""

@@ -39,6 +39,8 @@ class ChannelPlan:
 
 MANY, ROOMY = 64, 1 << 17
 """A channel holds so many ensembles, unless that is more than so many items; but two ensembles at least."""
+SHARED = 2
+"""So many ensembles a channel holds to or from a flexible node: the less, the sooner copies help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +55,17 @@ class Wanted:
 
 
 def least(sink: Sink) -> tuple[int, int]:
-    """The most items, and the most marks, that one item or mark sends through a cut."""
+    """The most items, and the most marks, that one item or mark sends through a cut; more marks where copies share it.
+
+    A copy that takes over may have to hear of all regions that have closed and opened meanwhile, before its first mark;
+    and its run ends with one.
+    """
     assert sink.marks is not None
     items, marks = sink.items.buffer.most, sink.marks.most
     if items is None or marks is None:
         raise InternalError(f"{sink.node.label}: how much comes of one item is not bounded")
-    return max(items, 1), marks
+    shared = 2 * len(sink.parents) + 2 if sink.feeds is not None and sink.feeds.copies else 0
+    return max(items, 1), max(marks, shared)
 
 
 def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
@@ -66,7 +73,8 @@ def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
     items, marks = least(sink)
     marks += wanted.is_balanced
     roomy = max(2 * wanted.width, min(MANY * wanted.width, ROOMY))
-    capacity = max(roomy, items) if wanted.items is None else wanted.items
+    is_shared = sender.copies > 0 or (sink.feeds is not None and sink.feeds.copies > 0)
+    capacity = max(SHARED * wanted.width if is_shared else roomy, items) if wanted.items is None else wanted.items
     signals = max(roomy, marks) if wanted.signals is None else wanted.signals
     where = f"run: the channel behind {sink.node.label}"
     if capacity < items:
@@ -77,8 +85,8 @@ def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
     if signals < marks:
         raise GraphError(
             f"{where} must hold at least {marks} signals and boundaries of regions, which is the most that one item "
-            f"gives in {sender.name}{', and a message of credit' if wanted.is_balanced else ''}; got "
-            f"capacity_signals={signals}"
+            f"gives in {sender.name}{', or a copy must be told' if sink.feeds and sink.feeds.copies else ''}"
+            f"{', and a message of credit' if wanted.is_balanced else ''}; got capacity_signals={signals}"
         )
     return Bounds(capacity, max(signals, 1), _threshold(where, capacity, items, wanted))
 

@@ -9,6 +9,8 @@ gives batches at its cuts and results at its leaves. A graph is cut only where a
 - a list may have more elements than a channel holds, so an `enumerate` whose elements leave through a cut is the first
   node of its segment, where the loop can stop between two elements and go on later;
 - a function that does not compile runs interpreted, in a segment of its own;
+- a node that is at work on another core than the one before begins a loop there, and a flexible one is a loop by
+  itself, as its copies are;
 - where streams meet, the loop goes on if all of them come from it; else they meet as channels do, at the entry of a
   segment (`plan/meet.py` tells which).
 
@@ -74,6 +76,16 @@ class Segment:
         return labels[0] if len(labels) == 1 else f"{labels[0]} … {labels[-1]}"
 
     @property
+    def has_functions(self) -> bool:
+        """Whether this is where streams meet, and all that follows is a function for each set of sides."""
+        return isinstance(self.meet, n.Join) and self.meet.cases > 0
+
+    @property
+    def joint(self) -> Segment | None:
+        """The flexible join whose functions are called here, so that copies of it and of this go together."""
+        return self.feeder if self.copies and self.feeder is not None and self.feeder.has_functions else None
+
+    @property
     def resumable(self) -> n.Enumerate | None:
         """The node whose elements may leave piece by piece: an `enumerate` that is all there is behind the entry."""
         only = self.takers[0] if len(self.takers) == 1 else None
@@ -87,6 +99,7 @@ class Segment:
 
 LONGEST, BLOCK = 60, 5
 """Python compiles at most 20 loops and 100 blocks one inside the other."""
+IN_ORDER = "what copies give is put in order before it is a result"
 CLEANING = (n.Source, n.DropNulls, n.FillNull)
 
 
@@ -152,15 +165,30 @@ class _Cutter:
 
     def _join(self, meet: n.Meet) -> None:
         """Streams meet that come from several loops: channels lead to them, and what follows is a loop again."""
-        reason = "streams meet here"
-        sides = tuple(Segment(-1, side, side, reason, self._home(side), [], meet) for side in meet.sides)
-        joint = Segment(len(self.found), meet, meet, reason, None, [], meet, sides)
+        reason, copies = "streams meet here", self.tree.copies(meet)
+        sides = tuple(Segment(-1, side, side, reason, self._home(side), [], meet, (), copies) for side in meet.sides)
+        joint = Segment(len(self.found), meet, meet, reason, None, [], meet, sides, copies)
         self.found.append(joint)
+        if copies and joint.has_functions:
+            self._cases(joint)
+            return
         children = list(self.tree.children[meet])
-        if meet in self.tree.leaves and not self.leaving.isdisjoint(children):
-            # A loop that stops within a list comes to its item several times, and would give it as often.
+        if meet in self.tree.leaves and any(each in self.leaving or self.tree.copies(each) for each in children):
+            # A loop that stops within a list comes to its item several times, and would give it as often; and copies
+            # give no results.
             self._enter(meet, meet, [], "it gives the result", joint)
         self._enter(meet, meet, children, reason, joint)
+
+    def _cases(self, joint: Segment) -> None:
+        """The functions of a flexible join, each for a set of sides, are one loop: its copies go with those of it."""
+        loop = Segment(len(self.found), joint.entry, joint.entry, "the join is flexible", joint, copies=joint.copies)
+        self.found.append(loop)
+        for node in self.tree.below(joint.entry):
+            loop.nodes.append(node)
+            if self.tree.copies(node):
+                break
+        self._give_in_order(loop, node)
+        self._extend(loop, list(self.tree.children[node]), frozenset())
 
     def _home(self, node: n.GraphNode) -> Segment:
         """Where a node is: in a loop, or at its entry; streams that meet have a segment of their own.
@@ -185,7 +213,7 @@ class _Cutter:
         made: dict[Segment | None, Segment | None] = {None: None}
         for number, s in enumerate(used):
             sides = tuple(replace(side, number=number, feeder=made[side.feeder]) for side in s.sides)
-            copies = self.tree.copies(s.only) if s.only is not None else 0
+            copies = self.tree.copies(s.only) if s.only is not None else s.copies
             made[s] = replace(s, number=number, feeder=made[s.feeder], sides=sides, copies=copies)
             yield made[s]  # type: ignore[misc]
 
@@ -195,7 +223,14 @@ class _Cutter:
         """Begin a segment behind `entry` with these of the nodes behind it."""
         segment = Segment(len(self.found), entry, edge, reason, feeder)
         self.found.append(segment)
+        if entry is not edge:
+            self._give_in_order(segment, entry)
         self._extend(segment, following, frozenset(entry.shape.scope))
+
+    def _give_in_order(self, segment: Segment, node: n.GraphNode) -> None:
+        """Where a flexible node is a result, begin a loop behind its copies that gives it."""
+        if self.tree.copies(node) and node in self.tree.leaves:
+            self._enter(node, node, [], IN_ORDER, segment)
 
     def _extend(self, segment: Segment, following: list[n.GraphNode], fields: frozenset[str]) -> None:
         """Take nodes into the segment as far as they can be; `fields` still are columns that entered, row by row."""
@@ -205,25 +240,41 @@ class _Cutter:
             reason = None if isinstance(node, n.Meet) else self._cut(segment, node, fields)
             if reason is None:
                 segment.nodes.append(node)
-                if self.tree.copies(node) and node in self.tree.leaves:
-                    self._enter(node, node, [], "what copies give is put in order before it is a result", segment)
+                self._give_in_order(segment, node)
                 self._extend(segment, list(self.tree.children[node]), _unchanged(node, fields))
             else:
                 # A sibling that cannot join the segment's first nodes is fed by the same cut, not through the segment.
                 edge = node.inputs[0]
-                passes = segment.feeder is None and self.tree.copies(node)  # the source has no channel to split
-                feeder = segment.feeder if edge is segment.edge and not passes else segment
+                passes = segment.feeder is None and self._is_apart(segment, node)  # the source has no channel
+                through = self._reader(segment) if passes and edge is segment.edge else segment
+                feeder = segment.feeder if edge is segment.edge and not passes else through
                 whole = isinstance(node, n.MapColumns)
                 entry, after = (node, list(self.tree.children[node])) if whole else (edge, [node])
                 self._enter(entry, edge, after, reason, feeder)
+
+    def _reader(self, segment: Segment) -> Segment:
+        """The loop that reads the source for what a channel leads to: this one, unless it stops within a list.
+
+        One that does comes to its item several times, and would give it as often.
+        """
+        if self.leaving.isdisjoint(self.tree.children[segment.entry]):
+            return segment
+        idle = (each for each in self.found if each.entry is segment.entry and not each.nodes and each is not segment)
+        found = next((each for each in idle if each.feeder is None and each.meet is None), None)
+        if found is None:
+            self._enter(segment.entry, segment.entry, [], "it reads the source", None)
+            found = self.found[-1]
+        return found
 
     def _cut(self, segment: Segment, node: n.GraphNode, fields: frozenset[str]) -> str | None:
         """Why this node cannot be taken into the segment, or None."""
         is_first = not segment.nodes and segment.entry is segment.edge
         if self.tree.copies(node) and (segment.feeder is None or not is_first):
             return f"{node.label} is flexible, and its copies are loops like its own"
-        if any(self.tree.copies(each) for each in (*segment.nodes, segment.entry)) and not is_first:
+        if self._has_copies(segment) and not is_first:
             return "the loop before is flexible"
+        if self._is_elsewhere(segment, node) and not is_first:
+            return f"{node.label} is at work on core {self.tree.core(node)}"
         if not self.is_fused and not is_first:
             return "every node is a loop of its own"
         alone = [each for each in (node, *segment.behind[:1]) if each in self.leaving]
@@ -245,12 +296,37 @@ class _Cutter:
             return "the loop before is interpreted, and from here on everything compiles"
         return None
 
+    def _has_copies(self, segment: Segment) -> bool:
+        """Whether there is a flexible node in a segment."""
+        at_entry = [segment.entry] if segment.entry is not segment.edge else []
+        return any(self.tree.copies(each) for each in (*at_entry, *segment.nodes))
+
+    def _is_apart(self, segment: Segment, node: n.GraphNode) -> bool:
+        """Whether a channel must lead to a node: to be split, or to another core."""
+        return bool(self.tree.copies(node)) or self._is_elsewhere(segment, node)
+
+    def _is_elsewhere(self, segment: Segment, node: n.GraphNode) -> bool:
+        core = self.tree.core(node)
+        return core is not None and core != self._core(segment)
+
+    def _core(self, segment: Segment) -> int:
+        """The core of a segment: that of its nodes, or of the loop before."""
+        at_entry = [segment.entry] if segment.meet or segment.entry is not segment.edge else []
+        for node in (*at_entry, *segment.nodes):
+            core = self.tree.core(node)
+            if core is not None:
+                return core
+        before = segment.sides[0].feeder if segment.sides else segment.feeder
+        return 0 if before is None else self._core(before)
+
     def _meets_in(self, segment: Segment, node: n.Meet) -> bool:
         """Whether streams meet within a loop: it makes all of them, and at most one signal of an item waits for them.
 
         So a signal that is emitted within a list, of which there may be many for an item, keeps them apart.
         """
-        if not self.is_fused or not {segment.entry, *segment.nodes}.issuperset(node.sides):
+        if not self.is_fused or self._is_apart(segment, node) or self._has_copies(segment):
+            return False
+        if not {segment.entry, *segment.nodes}.issuperset(node.sides):
             return False
         fork = self.tree.fork[node]
         between = [each for each in self.tree.below(fork) if node in self.tree.below(each)]

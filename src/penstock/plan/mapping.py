@@ -1,4 +1,4 @@
-"""Which core each loop is at work on."""
+"""Which core each node is at work on, and which nodes have copies to help them."""
 
 from __future__ import annotations
 
@@ -7,36 +7,84 @@ from typing import Any
 
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
-from penstock.plan.fuse import Segment
+from penstock.graph.tree import Places, Tree
+from penstock.plan.fuse import Segment, fuse
+
+
+def places(
+    leaves: tuple[n.GraphNode, ...],
+    cores: int,
+    mapping: Mapping[Any, int] | None = None,
+    flexible: Mapping[Any, int] | None = None,
+) -> Places:
+    """Where nodes are asked to be: by `on_core` and `flexible` in the graph, and by dicts from streams."""
+    nodes = Tree(leaves).nodes
+    asked = {node: node.core for node in nodes if node.core is not None}
+    for node, core in asked.items():
+        _check_core(f"{node.label}: on_core", node, core, cores)
+    for stream, core in (mapping or {}).items():
+        named = _named("mapping", stream, nodes)
+        _check_core("run: mapping=", named, core, cores)
+        asked[named] = core
+    copies = {node: node.copies for node in nodes if node.copies}
+    for stream, count in (flexible or {}).items():
+        copies[_named("flexible", stream, nodes)] = n.with_copies(_named("flexible", stream, nodes), count).copies
+    return Places(asked, copies)
+
+
+def _named(option: str, stream: Any, nodes: Sequence[n.GraphNode]) -> n.GraphNode:
+    """The node of a stream that a dict names."""
+    node = getattr(stream, "node", None)
+    if node is None:
+        what = "cores" if option == "mapping" else "copies"
+        raise GraphError(f"run: {option}= takes a dict from streams to {what}; got the key {stream!r}")
+    if node not in nodes or isinstance(node, n.Source):
+        raise GraphError(f"run: {option}= names {node.label}, which is in no loop of this run; is it a result?")
+    return node  # type: ignore[no-any-return]
+
+
+def _check_core(where: str, node: n.GraphNode, core: Any, cores: int) -> None:
+    if not isinstance(core, int) or isinstance(core, bool) or not 0 <= core < cores:
+        raise GraphError(f"{where} must name cores from 0 to {cores - 1}; got {core!r} for {node.label}")
+
+
+def balanced(loops: Sequence[Segment], costs: Sequence[float], cores: int) -> dict[n.GraphNode, int]:
+    """The core of each node, from what each loop costs: so that the core with the most to do has as little as can be.
+
+    Each core has loops that follow each other.
+    """
+    shared = _pieces(loops, cores, costs)
+    return {node: core for loop, core in shared.items() for node in inside(loop)}
+
+
+def loops_of(leaves: tuple[n.GraphNode, ...]) -> tuple[Segment, ...]:
+    """The loops of a graph, every node one of its own, as a profile has them."""
+    return fuse(Tree(leaves), is_fused=False)
+
+
+def inside(segment: Segment) -> list[n.GraphNode]:
+    """The nodes of a loop, with that at its entry where it belongs to it."""
+    at_entry = segment.sides or segment.entry is not segment.edge
+    return [*([segment.entry] if at_entry else []), *segment.nodes]
 
 
 def mapped(
-    segments: Sequence[Segment], cores: int, given: Mapping[Any, int] | None, costs: Sequence[float] | None = None
+    segments: Sequence[Segment], cores: int, asked: Mapping[n.GraphNode, int], costs: Sequence[float] | None = None
 ) -> dict[Segment, int]:
-    """The core of each loop: as given by streams, or in pieces of loops that follow each other, of about one cost.
+    """The core of each loop: that of its nodes, and else that of the loop before it.
 
-    What reads the source stays together.
+    Where nothing is asked for, cores have pieces of loops that follow each other, of about one cost. What reads the
+    source stays together.
     """
-    found = _pieces(segments, cores, costs or [1.0] * len(segments))
-    for stream, core in (given or {}).items():
-        segment = _segment_of(segments, getattr(stream, "node", None), stream)
-        if not isinstance(core, int) or isinstance(core, bool) or not 0 <= core < cores:
-            raise GraphError(f"run: mapping= must name cores from 0 to {cores - 1}; got {core!r} for {segment.name}")
-        found[segment] = core
+    found = {} if asked else _pieces(segments, cores, costs or [1.0] * len(segments))
+    for segment in segments if asked else ():
+        own = next((asked[node] for node in inside(segment) if node in asked), None)
+        before = segment.sides[0].feeder if segment.sides else segment.feeder
+        found[segment] = own if own is not None else (0 if before is None else found[before])
     readers = [segment for segment in segments if segment.feeder is None and not segment.sides]
     for segment in readers:
         found[segment] = found[readers[0]]
     return found
-
-
-def _segment_of(segments: Sequence[Segment], node: n.GraphNode | None, stream: Any) -> Segment:
-    if node is None:
-        raise GraphError(f"run: mapping= takes a dict from streams to cores; got the key {stream!r}")
-    for segment in segments:
-        at_entry = segment.sides or segment.entry is not segment.edge
-        if node in segment.nodes or (at_entry and node is segment.entry):
-            return segment
-    raise GraphError(f"run: mapping= names {node.label}, which is in no loop of this run; is it a result?")
 
 
 def _pieces(segments: Sequence[Segment], cores: int, costs: Sequence[float]) -> dict[Segment, int]:

@@ -65,9 +65,11 @@ def block_session(spark: SparkSession) -> SparkSession:
     return beside
 
 
-def stream_settings(partitions: int, is_local: bool) -> dict[str, str]:
-    """The settings of a running stream, whose checkpoint is on a local filesystem or not."""
+def stream_settings(spark: SparkSession, partitions: int, is_local: bool) -> dict[str, str]:
+    """The settings of a running stream of a session, whose checkpoint is on a local filesystem or not."""
     found = s.BLOCKS | s.STREAMS | (s.LOCAL_CHECKPOINT if is_local else {})
+    unless_set = s.STREAMS_UNLESS_SET | (s.LOCAL_UNLESS_SET if is_local else {})
+    found |= {key: str(spark.conf.get(key, value)) for key, value in unless_set.items()}
     return found | {"spark.sql.shuffle.partitions": str(partitions)}
 
 

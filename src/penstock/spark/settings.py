@@ -54,6 +54,10 @@ STREAMS = {
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 
+# The same, where the user has not set them. Spark keeps 100 versions of the state, each with all that its batch wrote; a
+# start needs the last, and with ten there is always an older snapshot behind its own.
+STREAMS_UNLESS_SET = {"spark.sql.streaming.minBatchesToRetain": "10"}
+
 # Spark's usual way to write small files forks a process for each, on a filesystem like this: some 40 ms, several times
 # in a micro-batch. This one renames as well.
 LOCAL_CHECKPOINT = {
@@ -61,6 +65,10 @@ LOCAL_CHECKPOINT = {
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     )
 }
+
+# There it costs next to nothing to look for old versions of the state, and a stream may run some hundred batches in the
+# minute that Spark waits otherwise. Spark takes this from the first stream of a process.
+LOCAL_UNLESS_SET = {"spark.sql.streaming.stateStore.maintenanceInterval": "10s"}
 
 # Settings of the user's that our jobs share.
 INHERITED = ("spark.sql.adaptive.enabled", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions")

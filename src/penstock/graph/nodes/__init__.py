@@ -7,8 +7,20 @@ other kinds; each backend has a rule for each of these.
 
 from penstock.graph.nodes.base import GraphNode, Region, Shape, Source, Step
 from penstock.graph.nodes.cleaning import DropNulls, FillNull
+from penstock.graph.nodes.flexible import flexible
 from penstock.graph.nodes.folds import Folding
-from penstock.graph.nodes.items import Filter, FlatMap, Handler, Map, MapColumns, Select, Stateful, with_copies
+from penstock.graph.nodes.items import (
+    Filter,
+    FlatMap,
+    Handler,
+    Map,
+    MapColumns,
+    Select,
+    Stateful,
+    can_have_copies,
+    on_core,
+    with_copies,
+)
 from penstock.graph.nodes.joins import Join, Meet, Merge, stem
 from penstock.graph.nodes.keyed import Emit, KeyBy
 from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions, Through
@@ -73,7 +85,10 @@ __all__ = [
     "Stateful",
     "Step",
     "Through",
+    "can_have_copies",
+    "flexible",
     "keyed_aggregate",
+    "on_core",
     "stem",
     "with_copies",
 ]

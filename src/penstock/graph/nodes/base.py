@@ -81,6 +81,8 @@ class GraphNode:
 
     copies: int = field(default=0, kw_only=True)
     """How many copies of this node may help it, on other cores."""
+    core: int | None = field(default=None, kw_only=True)
+    """Which core this node is to be at work on, where there are several."""
 
     @property
     def label(self) -> str:

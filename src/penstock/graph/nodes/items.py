@@ -120,19 +120,39 @@ class Map(Stateful):
 
 def with_copies(node: GraphNode, copies: Any) -> GraphNode:
     """A node that copies may help; refused where these could not do the same."""
-    if not isinstance(copies, int) or isinstance(copies, bool) or copies < 1:
-        raise node.fail(f"flexible: the number of copies must be a whole number of at least 1; got {copies!r}")
+    check_copies(node, copies)
     if not isinstance(node, (Map, Filter, FlatMap, MapColumns, Select)):
         raise node.fail(
             "flexible: must be a map, filter, flat_map, map_columns or select, which look at one item at a time; put "
             "`flexible` right behind one of these"
         )
-    if isinstance(node, Stateful) and (node.state is not None or node.has_end):
+    if not can_have_copies(node):
         raise node.fail(
             "flexible: must remember nothing, because its items are shared out among copies; this node has a state; "
             "make a node before or behind it flexible"
         )
     return replace(node, copies=copies)
+
+
+def check_copies(node: GraphNode, copies: Any) -> None:
+    if not isinstance(copies, int) or isinstance(copies, bool) or copies < 1:
+        raise node.fail(f"flexible: the number of copies must be a whole number of at least 1; got {copies!r}")
+
+
+def can_have_copies(node: GraphNode) -> bool:
+    """Whether a node looks at one item at a time, and remembers nothing."""
+    if not isinstance(node, (Map, Filter, FlatMap, MapColumns, Select)):
+        return False
+    return not isinstance(node, Stateful) or (node.state is None and not node.has_end)
+
+
+def on_core(node: GraphNode, core: Any) -> GraphNode:
+    """A node that is at work on a core of its own choice."""
+    if not isinstance(core, int) or isinstance(core, bool) or core < 0:
+        raise node.fail(f"on_core: must be the number of a core, from 0 on; got {core!r}")
+    if not node.inputs:
+        raise node.fail("on_core: the source is read where the first node behind it is at work; put `on_core` there")
+    return replace(node, core=core)
 
 
 def names_of(names: Any) -> tuple[str, ...]:

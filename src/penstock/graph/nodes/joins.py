@@ -164,6 +164,10 @@ class Join(Meet):
     given_fill: Mapping[str, Any] = field(default_factory=dict)
     present: tuple[str, ...] = ()
     """Names of boolean fields that say which side has the index."""
+    cases: int = 0
+    """How many functions, each for a set of sides, take all that it gives."""
+    split: str = "central"
+    """Where copies help: whether its sides are shared out together, or by one that the others follow."""
 
     @property
     def label(self) -> str:

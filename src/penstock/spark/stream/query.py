@@ -137,7 +137,7 @@ class StreamQuery:
         """Start the query; Spark's handle of it."""
         try:
             self.spark = self.user if isinstance(self.items, FileItems) else self.items.frame.sparkSession
-            settings = stream_settings(self.buckets, self.checkpoint.files.is_local)
+            settings = stream_settings(self.spark, self.buckets, self.checkpoint.files.is_local)
             # A query takes the settings of its session when it is started, and keeps them.
             with with_settings(self.spark, settings):
                 writer = self._writer(self._rows()).option("checkpointLocation", self.checkpoint.given)

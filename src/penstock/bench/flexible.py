@@ -1,0 +1,277 @@
+"""Flexible filters on two cores: each application as a pipeline, and with its bottleneck made flexible.
+
+`one` is the application in one loop on one core, `pipeline` its filters shared out to two cores as well as can be, by a
+profile, and `flexible` the same with one node flexible: the one that gains the most by it in the profile. The *ideal*
+is what that would gain if copies cost nothing and were never idle; `flexible/ideal` is what was gained over that.
+
+Cases: `dedup`, `jpeg`, `des`, `var-64` (by stocks), `cfar-7.3-32` (by the share of targets in percent and the work for
+each in microseconds): table III of the paper. `work-1000` (by the nanoseconds that the bottleneck takes for an item):
+its figure 22. `block-1024`: value at risk in blocks of so many items. `moving`: the bottleneck moves at half time
+(`bench/flexible_made.py`).
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import penstock as ps
+from penstock.apps import cfar, dedup, des, jpeg, value_at_risk
+from penstock.bench import flexible_made as made
+from penstock.bench.measure import Answer, Benchmark, Case, Peer, Report, Run, Speeds, Target, best_runs, best_speeds
+from penstock.graph import nodes as n
+from penstock.plan.flexible import choose
+from penstock.plan.mapping import balanced, inside, loops_of
+from penstock.plan.profile import Profile
+from penstock.report.chart import Chart, Series
+
+CORES = 2
+STOCKS = (16, 32, 64, 96, 128, 160)
+CFAR = ((7.3, 16), (7.3, 32), (7.3, 63), (1.3, 16), (1.3, 32), (1.3, 63))
+BLOCKS = (64, 256, 1024, 4096, 16_384)
+BURST = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much of each: bytes to pack and to encrypt, pixels, walks, rows, items of the made pipelines, and sizes."""
+
+    dedup: int
+    des: int
+    jpeg: int
+    walks: int
+    rows: int
+    items: int
+    stocks: tuple[int, ...] = STOCKS
+    cfar: tuple[tuple[float, int], ...] = CFAR
+    blocks: tuple[int, ...] = BLOCKS
+    work_ns: tuple[int, ...] = made.WORK_NS
+
+
+AT = {
+    "tiny": Scale(1 << 18, 1 << 16, 1 << 14, 40, 200, 4000, (16,), CFAR[:1], (64,), made.WORK_NS[:1]),
+    "small": Scale(48 << 20, 32 << 20, 4 << 20, 30_000, 30_000, 1 << 19, (16, 64, 128), CFAR[:4], BLOCKS),
+    "full": Scale(160 << 20, 128 << 20, 16 << 20, 100_000, 100_000, 1 << 21),
+}
+
+
+@dataclass(frozen=True)
+class Flexed:
+    """A graph with its profile: how it is shared out, the node that is to be flexible, and what is to be gained."""
+
+    leaf: ps.Stream
+    items: int
+    block: int
+    profile: Profile
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def node(self) -> n.GraphNode:
+        """The node that gains the most by copies; where none gains much, the dearest that can have some."""
+        loops = loops_of((self.leaf.node,))
+        costs = self.profile.costs(loops)
+        chosen = choose(loops, costs, CORES).flexible
+        if chosen is not None:
+            return chosen
+        able = [(cost, at) for at, (cost, loop) in enumerate(zip(costs, loops, strict=True)) if _is_able(loop.only)]
+        found = loops[max(able)[1]].only
+        assert found is not None
+        return found
+
+    @property
+    def ideal(self) -> float:
+        """How much faster the pipeline is to be with that node flexible, by the profile."""
+        loops = loops_of((self.leaf.node,))
+        costs = self.profile.costs(loops)
+        homes, loads = balanced(loops, costs, CORES), [0.0] * CORES
+        own, node = 0.0, self.node
+        for loop, cost in zip(loops, costs, strict=True):
+            loads[homes[inside(loop)[0]]] += cost
+            own += cost * (loop.only is node)
+        rest = max(load - own * (core == homes[node]) for core, load in enumerate(loads))
+        return max(loads) / max(sum(loads) / CORES, rest)
+
+    def case(self, name: str) -> Case:
+        on_two = {"cores": CORES, "mapping": self.profile, "width": self.block}
+        flexible = {ps.Stream(self.node): 1}
+        return Case(
+            name,
+            (
+                Peer("one", partial(run, self.leaf, self.options), self.items),
+                Peer("pipeline", partial(run, self.leaf, on_two), self.items),
+                Peer("flexible", partial(run, self.leaf, {**on_two, "flexible": flexible}, self.ideal), self.items),
+            ),
+        )
+
+
+def _is_able(node: n.GraphNode | None) -> bool:
+    return node is not None and n.can_have_copies(node)
+
+
+def run(leaf: ps.Stream, options: dict[str, Any], ideal: float | None = None) -> Answer:
+    """The answer, and where there are copies, what share of all work it was to hand items out and put them in order."""
+    planned: Any = leaf.prepare(spark=False, **options)
+    table = planned.collect()
+    if ideal is None:
+        return Answer(table)
+    nodes = planned.statistics().nodes
+    total = sum(node.seconds for node in nodes)
+    passing = sum(node.seconds for node in nodes if node.name.startswith(("split of ", "merge of ")))
+    helped = sum(node.items for node in nodes if " (copy " in node.name)
+    return Answer(table, {"ideal": ideal, "passing": passing / total, "helped": helped})
+
+
+def flexed(leaf: ps.Stream, items: int, block: int, sample: int, **options: Any) -> Flexed:
+    return Flexed(leaf, items, block, leaf.profile(sample, width=block), options)
+
+
+# The cases
+
+
+def cases(scale: str) -> Iterator[Case]:
+    at = AT[scale]
+    with tempfile.TemporaryDirectory() as folder:
+        yield dedup_case(at, Path(folder) / "dedup")
+        yield jpeg_case(at, Path(folder) / "jpeg")
+        yield des_case(at, Path(folder) / "des")
+    for stocks in at.stocks:
+        yield risk_case(f"var-{stocks}", at, stocks)
+    for share, work in at.cfar:
+        yield cfar_case(at, share, work)
+    for work in at.work_ns:
+        yield flexed(made.shared(at.items, work), at.items, 4096, 1 << 15).case(f"work-{work}")
+    for block in at.blocks:
+        yield risk_case(f"block-{block}", at, 64, block)
+    yield made.moving_case(at.items, CORES)
+
+
+def dedup_case(at: Scale, folder: Path) -> Case:
+    folder.mkdir()
+    dedup.generate(folder, at.dedup, duplicates=0.3)
+    return flexed(dedup.build(dedup.read(folder)), at.dedup, 64, 16, width=64).case("dedup")
+
+
+def jpeg_case(at: Scale, folder: Path) -> Case:
+    folder.mkdir()
+    jpeg.generate(folder, at.jpeg)
+    return flexed(jpeg.build(jpeg.read(folder)), at.jpeg // 64, 1024, 1 << 10).case("jpeg")
+
+
+def des_case(at: Scale, folder: Path) -> Case:
+    folder.mkdir()
+    des.generate(folder, at.des)
+    return flexed(des.build(des.read(folder)), at.des // 8, 1 << 15, 1 << 18).case("des")
+
+
+def risk_case(name: str, at: Scale, stocks: int, block: int = 2048) -> Case:
+    table = pa.Table.from_batches(value_at_risk.pieces(at.walks))
+    leaf = value_at_risk.build(ps.from_arrow(table), stocks=stocks)
+    return flexed(leaf, table.num_rows, block, 1 << 15).case(name)
+
+
+def cfar_case(at: Scale, share: float, work_us: int) -> Case:
+    table = pa.Table.from_batches(cfar.pieces(at.rows, share=share / 100, burst=BURST))
+    leaf = cfar.build(ps.from_arrow(table), work_us=work_us)
+    return flexed(leaf, table.num_rows, 32, 1 << 11).case(f"cfar-{share}-{work_us}")
+
+
+# Ratios and figures
+
+
+def ratios(best: Speeds) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for what, case in best:
+        if what == "flexible":
+            found[f"flexible/pipeline@{case}"] = best[what, case] / best["pipeline", case]
+            if ("one", case) in best:
+                found[f"flexible/one@{case}"] = best[what, case] / best["one", case]
+    return found
+
+
+def more(runs: Sequence[Run]) -> dict[str, float]:
+    """What was gained over the ideal, and what was left of all work for passing items on."""
+    speeds, found = best_speeds(runs), {}
+    for (what, case), each in best_runs(runs).items():
+        if what == "flexible":
+            gain = speeds[what, case] / speeds["pipeline", case]
+            found[f"flexible/ideal@{case}"] = gain / each.facts["ideal"]
+            found[f"work/all@{case}"] = 1 - each.facts["passing"]
+    return found
+
+
+def figures(report: Report) -> dict[str, tuple[Chart, ...]]:
+    return {"flexible.svg": (work_chart(report), block_chart(report)), "figure-23.svg": (histogram(),)}
+
+
+def _gains(report: Report, prefix: str) -> dict[int, str]:
+    names = {run.case for run in report.runs if run.case.startswith(prefix)}
+    return {int(name.removeprefix(prefix)): name for name in sorted(names, key=lambda name: int(name[len(prefix) :]))}
+
+
+def work_chart(report: Report) -> Chart:
+    """Figure 22: the gain against what the bottleneck takes for an item."""
+    by_work = _gains(report, "work-")
+    gains = tuple((float(work), report.ratios[f"flexible/pipeline@{name}"]) for work, name in by_work.items())
+    best = best_runs(report.runs)
+    ideal = tuple((float(work), best["flexible", name].facts["ideal"]) for work, name in by_work.items())
+    lines = (Series("flexible", gains), Series("ideal", ideal, True))
+    note = f"Blocks of 4,096 items, two cores. Scale {report.scale}."
+    return Chart("What a flexible bottleneck gains", "bottleneck (ns an item)", "speed-up", lines, log_x=True, note=note)
+
+
+def block_chart(report: Report) -> Chart:
+    by_block = _gains(report, "block-")
+    best = best_runs(report.runs)
+    lines = tuple(
+        Series(what, tuple((float(block), best[what, name].speed / 1e6) for block, name in by_block.items()))
+        for what in ("pipeline", "flexible")
+    )
+    note = f"Value at risk, 64 stocks, two cores. Scale {report.scale}."
+    return Chart("Speed against the size of a block", "items in a block", "M steps/s", lines, log_x=True, note=note)
+
+
+def histogram() -> Chart:
+    """Figure 23: how long the rows of CFAR take, at 7.3 % targets and 32 µs for each."""
+    table = pa.Table.from_batches(cfar.pieces(4000, share=0.073, burst=BURST))
+    leaf = cfar.build(ps.from_arrow(table), work_us=32)
+    samples = next(
+        node.samples for node in leaf.profile(4000, width=1).nodes if "kinds" in node.name and "cells" in node.name
+    )
+    counts, edges = np.histogram(1e6 * np.array(samples), 40)
+    points = tuple((float(at), float(count)) for at, count in zip((edges[1:] + edges[:-1]) / 2, counts, strict=True))
+    note = f"Of {len(samples):,} rows of 114 cells; 7.3 % targets, 32 µs for each."
+    return Chart("Work for a row of CFAR", "µs", "rows", (Series("find targets", points),), note=note)
+
+
+def _targets() -> Iterator[Target]:
+    for case in ("dedup", "jpeg", *(f"var-{stocks}" for stocks in STOCKS if stocks >= 64)):
+        yield Target(f"flexible/ideal@{case}", 0.93)
+    for share, work in CFAR:
+        if share == 7.3:
+            yield Target(f"flexible/ideal@cfar-{share}-{work}", 0.93)
+    for case in ("des", "cfar-1.3-16", f"work-{made.WORK_NS[0]}"):
+        yield Target(f"flexible/pipeline@{case}", 0.97)
+    yield Target("flexible/pipeline@moving", 1.25)
+    yield Target("flexible/ideal@moving", 0.95)
+    yield Target("work/all@block-4096", 0.98)
+
+
+BENCHMARK = Benchmark(
+    name="flexible",
+    about="the five applications and made pipelines on two cores, with and without a flexible bottleneck",
+    unit="M items/s",
+    cases=cases,
+    targets=tuple(_targets()),
+    ratios=ratios,
+    figures=figures,
+    more=more,
+    cores=CORES,
+    repeats={"small": 3, "full": 3},
+)

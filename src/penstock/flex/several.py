@@ -1,0 +1,97 @@
+"""A flexible join in a run: copies of it, and of the loop of its functions where it has some, between splits and merges.
+
+A copy has a channel for each side. Where the join has functions, a loop behind each copy calls them, on its core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from penstock.engine.channel import Channel
+from penstock.engine.joint import JointNode, Sides, sharing
+from penstock.engine.run import Run
+from penstock.engine.sinks import ChannelSink
+from penstock.flex.build import Flexible, Way, add_merges, flexible_node, homes_of, loop_of, ways_out
+from penstock.flex.joined import JoinSplit
+from penstock.flex.side import Side
+from penstock.graph import nodes as n
+from penstock.graph.needs import at_field
+from penstock.plan.fuse import Segment
+from penstock.plan.spec import RunEnd
+
+
+def flexible(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> Iterator[Flexible]:
+    """The parts of a flexible node; those of a join with functions come with the loop that calls them."""
+    if segment.sides:
+        if not segment.has_functions:
+            yield _join(run, segment, segment, sinks)
+    elif segment.joint is not None:
+        yield _join(run, segment.joint, segment, sinks)
+        del run.channels[segment]  # it was a pattern for those of the copies
+    else:
+        yield flexible_node(run, segment, sinks)
+
+
+def _join(run: Run, joint: Segment, last: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
+    """Make the parts of a flexible join; `last` is the loop of its functions, or the join itself."""
+    before = run.receiver_core(joint.sides[0])
+    homes = homes_of(run, last, before, sinks)
+    into = [[Way(run.channels[side], run.receiver_core(side), home) for home in homes] for side in joint.sides]
+    split = _split(run, joint, into, sinks)
+    made = Flexible(split, [split], cores={split: before}, readers=dict.fromkeys(joint.sides, split))
+    ends, out = [], []
+    for copy, home in enumerate(homes):
+        ways = [side[copy] for side in into]
+        leaving = ways_out(run, sinks, home)
+        nodes = _copy(run, joint, last, copy, [way.receiving for way in ways], sinks, leaving)
+        made.nodes += nodes
+        made.cores |= dict.fromkeys(nodes, home)
+        for way in ways:
+            made.crossings += way.crossing(split, nodes[0])
+        ends.append(nodes[-1])
+        out.append(leaving)
+    add_merges(run, made, last, sinks, ends, out)
+    return made
+
+
+def _split(run: Run, joint: Segment, into: Sequence[Sequence[Way]], sinks: Sequence[ChannelSink]) -> JoinSplit:
+    assert joint.meet is not None
+    o, run_end, clock = run.options, run.planned.signals.index(RunEnd), _clock(run, joint)
+    channels = [run.channels[side] for side in joint.sides]
+    sides = [
+        Side(channel, [way.sending for way in ways], clock, run_end) for channel, ways in zip(channels, into, strict=True)
+    ]
+    fed = [sink.sink.feeds for sink in sinks]
+    told = [beats.clock for beats in run.heartbeats if any(each in beats.intervals for each in fed)]
+    shared, trace = sharing(run.tree, joint.meet), run.firings if o.trace else None
+    return JoinSplit(joint, Sides(channels, clock), sides, shared, told, o.channel_width, o.clock, trace)
+
+
+def _copy(
+    run: Run,
+    joint: Segment,
+    last: Segment,
+    copy: int,
+    sources: Sequence[Channel],
+    sinks: Sequence[ChannelSink],
+    ways: Sequence[Way],
+) -> list[JointNode | object]:
+    """One of the joins that do the same, with the loop of its functions; the first is the join's own."""
+    o = run.options
+    sides, trace = Sides(sources, _clock(run, joint)), run.firings if o.trace else None
+    if last is joint:
+        writing = [ChannelSink(sink.sink, way.sending) for sink, way in zip(sinks, ways, strict=True)]
+    else:
+        (sink,) = run.planned.codes[joint].sinks
+        writing = [ChannelSink(sink, run.channels[last].twin())]
+    node = JointNode(run.tree, joint, sides, writing, o.channel_width, o.clock, trace)
+    if copy:
+        node.name = f"{joint.name} (copy {copy})"
+    if last is joint:
+        return [node]
+    return [node, loop_of(run, last, copy, writing[0].channel, sinks, ways)]
+
+
+def _clock(run: Run, joint: Segment) -> str:
+    assert joint.meet is not None
+    return at_field(run.tree, n.stem(joint.meet.sides[0]))
