@@ -51,7 +51,7 @@ RULES: dict[str, Rule] = {
     "spark": may("errors", "kernels", "graph", "plan", "engine", libraries=LIBRARIES | SPARK_LIBRARIES),
     "flex": may("errors", "kernels", "graph", "plan", "engine"),
     "model": may("errors", "text", "kernels", "graph", "plan"),
-    "report": may("errors", "graph", "plan"),
+    "report": may("errors", "graph", "plan", "model"),
     "apps": may(PUBLIC, libraries=LIBRARIES | PICTURES),
     "bench": may(PUBLIC, *LAYERS, libraries=LIBRARIES | SPARK_LIBRARIES | PEERS),
     "cli": may(PUBLIC, *LAYERS),

@@ -255,5 +255,7 @@ def test_runs_that_are_refused() -> None:
         prepared(second, ps.VirtualClock(lambda node, items: -1)).collect()
     with pytest.raises(GraphError, match="memory_blocks is for graphs in which no streams meet"):
         prepared(graphs()["a side"], ps.VirtualClock(memory_blocks=1), cores=2).collect()
+    with pytest.raises(GraphError, match="memory_blocks needs credit='queued'"):
+        prepared(second, ps.VirtualClock(memory_blocks=1), cores=2, credit="balance").collect()
     with pytest.raises(GraphError, match="block_items must be a whole number of at least 1; got 0"):
         prepared(second, ps.VirtualClock(), block_items=0)

@@ -82,7 +82,7 @@ def twelfths(seconds: float) -> int:
 
 
 def timeline(run: Any, start: float = 0, stop: float = 1e9) -> list[tuple[int, str, float, float, int]]:
-    """What cores did from one time to another: the core, the filter (in capitals where a copy), from when to when, items."""
+    """What cores did: the core, the filter (in capitals where it is a copy), from when to when, and the items."""
     found = []
     for firing in run.statistics().firings:
         if firing.seconds and twelfths(start) <= twelfths(firing.start_s) < twelfths(stop):

@@ -24,7 +24,9 @@ def time_of(name: str, time: Time, count: int, seed: int) -> Fraction:
     if isinstance(time, Traced):
         return Fraction(time.values[count % len(time.values)])
     if isinstance(time, Drawn):
-        stream = int.from_bytes(blake2b(name.encode(), digest_size=8, key=seed.to_bytes(8, "little")).digest(), "little")
+        stream = int.from_bytes(
+            blake2b(name.encode(), digest_size=8, key=seed.to_bytes(8, "little")).digest(), "little"
+        )
         draw = mixed((stream + (count + 1) * 0x9E3779B97F4A7C15) & MASK)
         return Fraction(time.values[(draw >> 33) * len(time.values) >> 31])
     return Fraction(time.value)
@@ -38,6 +40,8 @@ class Plain:
     seed: int = 0
     now: Fraction = Fraction(0)
     tokens: dict[str, int] = field(init=False)
+    most: int | None = None
+    """It stops after so many firings, even at an instant that would never end."""
     running: list[tuple[Fraction, Transition]] = field(default_factory=list)
     firings: list[tuple[str, Fraction, Fraction]] = field(default_factory=list)
 
@@ -69,7 +73,7 @@ class Plain:
     def instants(self) -> Iterator[Fraction]:
         """Run from instant to instant; each is told when all has started that can. It ends where nothing runs."""
         while True:
-            while enabled := self.enabled():
+            while (enabled := self.enabled()) and len(self.firings) != self.most:
                 self.start(min(enabled, key=lambda t: (t.priority, self.order.index(t.name))))
             yield self.now
             if not self.running:

@@ -2,7 +2,8 @@
 
 `python -m tests.property.check --seed 7 --batch 3 --compile` repeats one, `--count 20000` tries many, `--seconds 600`
 as many as the time allows. With `--channels` they run with the setting of channels that the seed chooses, or with the
-one that is given: `--channels "context='lane', width=2, spare=0"`. With `--joins` streams meet in all of them.
+one that is given: `--channels "context='lane', width=2, spare=0"`. With `--joins` streams meet in all of them, with
+`--flexible` nodes have copies on other cores.
 """
 
 from __future__ import annotations
@@ -14,17 +15,19 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import count, islice
 from typing import Any
 from unittest import mock
 
 import pyarrow as pa
+from tests.property.flexible import from_flexible_seed
 from tests.property.graphs import Case, from_seed
 from tests.property.joins import from_joined_seed
 from tests.property.settings import Setting, parse
 from tests.property.shrink import shrink
+from tests.property.stepped import stepped
 
 import penstock as ps
 from penstock.engine import sinks
@@ -55,7 +58,8 @@ def actual(
         made = Run(case.leaves, case.control, compile=compile, batch_items=batch_items, trace=trace, **given)
         return made.result() if trace else Result(made.tables(), ())
 
-    with mock.patch.object(sinks, "ROOM", case.room or sinks.ROOM):
+    steps = None if setting is None else setting.steps
+    with mock.patch.object(sinks, "ROOM", case.room or sinks.ROOM), nullcontext() if steps is None else stepped(steps):
         return outcome(run)
 
 
@@ -235,7 +239,7 @@ def shrunk(case: Case, compile: bool, check: Check = check) -> Case:
 
 def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
-    make = from_joined_seed if given.joins else from_seed
+    make = from_joined_seed if given.joins else from_flexible_seed if given.flexible else from_seed
     if given.show:
         print(make(given.seed).text())
         return 0
@@ -266,6 +270,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--compile", action="store_true", help="compile the loops; without it they run as plain Python")
     add("--channels", nargs="?", const="", metavar="SETTING", help="with channels: as the seed chooses, or as given")
     add("--joins", action="store_true", help="graphs in which streams part and meet again")
+    add("--flexible", action="store_true", help="graphs with flexible nodes, on several cores")
     add("--count", type=int, help="how many graphs to try")
     add("--seconds", type=float, help="how long to try graphs")
     add("--shrink", action="store_true", help="make the case of the seed as small as it still fails")

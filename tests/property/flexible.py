@@ -6,9 +6,10 @@ They are the same graphs; only that wherever a node may be flexible, it is, most
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
-from tests.property import check as checks
 from tests.property.builder import Builder, Point
 from tests.property.choose import Choose, Seeded
 from tests.property.data import choose_items
@@ -16,14 +17,18 @@ from tests.property.graphs import BATCHES, ROOMS, Case, _grow, _starts
 from tests.property.joins import build_joined
 from tests.property.library import SCOPE
 from tests.property.settings import choose_setting
-from tests.property.stepped import stepped
 
 import penstock as ps
 from penstock.graph import nodes
+from penstock.graph.tree import Tree
 
 CORES = {1: 1, 2: 6, 3: 6, 4: 4, 5: 2, 6: 2}
 KINDS = (nodes.Map, nodes.Filter, nodes.FlatMap, nodes.MapColumns, nodes.Select)
-FEW_ROWS = 40
+WAYS = {"steps": 6, "costs": 3, None: 3}
+"""How the cores are at work: step by step, in a time of their own, or as threads."""
+SPARES = {0: 12, 1: 4, 3: 2, None: 1}
+"""Mostly little room, so that copies are needed."""
+FEW, MANY = 5, 17
 FLEXIBLE = 65
 """In how many of a hundred cases a node is flexible that may be."""
 
@@ -31,7 +36,9 @@ FLEXIBLE = 65
 class FlexibleBuilder(Builder):
     """Makes nodes flexible where that is possible."""
 
-    cores = 1
+    def __init__(self, choose: Choose, *, cores: int, rows: int) -> None:
+        super().__init__(choose, rows=rows)
+        self.cores = cores
 
     def _named(self, text: str, stream: ps.Stream, point: Point) -> Point:
         if may_be_flexible(stream.node) and self.choose.boolean(FLEXIBLE):
@@ -57,19 +64,27 @@ def from_flexible_seed(seed: int) -> Case:
 def build_flexible(choose: Choose, seed: int | None = None) -> Case:
     """A case from choices, on one to six cores."""
     cores = choose.weighted(CORES)
-    maker = type("Maker", (FlexibleBuilder,), {"cores": cores})
-    is_joined = choose.boolean(50)
-    case = build_joined(choose, seed, maker) if is_joined else build_tree(choose, seed, maker)
-    fuse = choose.boolean(40)
-    mapping = choose.integer(0, 2**16) if choose.boolean(60) else None
-    setting = replace(case.setting, fuse=fuse, cores=cores, mapping=mapping)
+    make = partial(FlexibleBuilder, cores=cores)
+    case = _built(choose, seed, make)
+    while case.items.rows < FEW or not any(node.copies for node in Tree(case.leaves).nodes):
+        case = _built(choose, seed, make)
+    setting = replace(case.setting, fuse=choose.boolean(40), cores=cores, spare=choose.weighted(SPARES))
+    if choose.boolean(60):
+        setting = replace(setting, mapping=choose.integer(0, 2**16))
+    way = choose.weighted(WAYS) if cores > 1 else None
+    if way is not None:
+        setting = replace(setting, **{way: choose.integer(0, 2**16)})
     return replace(case, setting=setting, is_joined=False, is_flexible=True)
 
 
-def build_tree(choose: Choose, seed: int | None, make: type[Builder]) -> Case:
+def _built(choose: Choose, seed: int | None, make: Callable[..., Builder]) -> Case:
+    return build_joined(choose, seed, make) if choose.boolean(50) else build_tree(choose, seed, make)
+
+
+def build_tree(choose: Choose, seed: int | None, make: Callable[..., Builder]) -> Case:
     """A case in which no streams meet, and in which nothing is wrong."""
     items = choose_items(choose, nulls=choose.boolean(10))
-    while items.rows > FEW_ROWS:
+    while not FEW <= items.rows <= MANY:
         items = choose_items(choose)
     b = make(choose, rows=items.rows)
     with warnings.catch_warnings():
@@ -91,9 +106,3 @@ def build_tree(choose: Choose, seed: int | None, make: type[Builder]) -> Case:
         None,
         choose_setting(choose, items.rows),
     )
-
-
-def check_stepped(case: Case, *, compile: bool = False) -> None:
-    """Compare where the order of all steps follows from the setting's seed."""
-    with stepped(case.setting.seed):
-        checks.check_channels(case, compile=compile)

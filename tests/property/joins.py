@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 
 import pyarrow as pa
@@ -45,7 +46,7 @@ def from_joined_seed(seed: int) -> Case:
     return build_joined(Seeded(seed), seed)
 
 
-def build_joined(choose: Choose, seed: int | None = None, make: type[Builder] = Builder) -> Case:
+def build_joined(choose: Choose, seed: int | None = None, make: Callable[..., Builder] = Builder) -> Case:
     """A case with a meet, from choices."""
     items = _items(choose)
     b = make(choose, rows=items.rows)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Any
 
 from tests.property.choose import Choose
 
+from penstock.engine.clock import VirtualClock
 from penstock.engine.options import CONTEXTS, POLICIES
 from penstock.engine.run import Run
 from penstock.graph import nodes
 from penstock.graph.stream import Stream
-from penstock.graph.tree import At
+from penstock.graph.tree import At, Tree
 from penstock.plan.capacity import least
+from penstock.plan.fuse import CLEANING
 
 WIDTHS: tuple[int | None, ...] = (1, 2, 3, 7, 64, None)
 CREDITS = ("queued", "balance")
@@ -43,7 +45,11 @@ class Setting:
     heartbeat: int | None = None
     cores: int = 1
     mapping: int | None = None
-    """The seed of which core each loop is on; None for what the engine chooses."""
+    """The seed of which core each node is on; None for what the engine chooses."""
+    steps: int | None = None
+    """The seed of the order in which the steps of several cores are taken, one after the other; None for threads."""
+    costs: int | None = None
+    """The seed of how long each firing takes, on virtual cores; None for threads."""
 
     def __str__(self) -> str:
         """The arguments that make it: the context, and those that are not as usual."""
@@ -52,7 +58,8 @@ class Setting:
 
     def options(self, leaves: tuple[nodes.GraphNode, ...], control: Sequence[At]) -> dict[str, Any]:
         """The options as `Run` takes them, for the results of a graph."""
-        needs = needed(leaves, control, fuse=self.fuse, width=self.width, cores=self.cores)
+        placed = self.placed(leaves)
+        needs = needed(leaves, control, fuse=self.fuse, width=self.width, **placed)
         items, marks = (max((need[at] for need in needs), default=1) for at in (0, 1))
         marks = max(marks + (self.credit == "balance"), 1)
         made = {
@@ -64,21 +71,17 @@ class Setting:
         given: dict[str, Any] = {name: getattr(self, name) for name in ("fuse", "context", "credit", "policy", "check")}
         given |= {"seed": self.seed} if self.policy == "random" else {}
         given |= {} if self.heartbeat is None else {"heartbeat": self.heartbeat}
-        given |= {} if self.cores == 1 else {"cores": self.cores}
-        given |= {} if self.mapping is None else {"mapping": self._mapping(leaves, control)}
+        given |= placed
+        given |= {} if self.costs is None else {"clock": VirtualClock(random_costs(self.costs))}
         return given | {name: value for name, value in made.items() if value is not None}
 
-    def _mapping(self, leaves: tuple[nodes.GraphNode, ...], control: Sequence[At]) -> dict[Stream, int]:
-        """Any core for most loops."""
-        random = Random(self.mapping)
-        segments = Run(leaves, control, compile=False, fuse=self.fuse, cores=self.cores).planned.segments
-        named = [segment.nodes[0] if segment.nodes else segment.entry for segment in segments]
-        named = [
-            node
-            for node, segment in zip(named, segments, strict=True)
-            if segment.nodes or segment.sides or segment.entry is not segment.edge
-        ]
-        return {Stream(node): random.randrange(self.cores) for node in named if random.random() < 0.8}
+    def placed(self, leaves: tuple[nodes.GraphNode, ...]) -> dict[str, Any]:
+        """How many cores there are, and most nodes on any of them."""
+        if self.cores == 1:
+            return {}
+        random, found = Random(self.mapping), [node for node in Tree(leaves).nodes if not isinstance(node, CLEANING)]
+        mapping = {Stream(node): random.randrange(self.cores) for node in found if random.random() < 0.7}
+        return {"cores": self.cores} | ({} if self.mapping is None else {"mapping": mapping})
 
     def _threshold(self, spare: Sequence[int]) -> int | None:
         if self.credit != "balance" or self.threshold == "chosen":
@@ -144,9 +147,23 @@ def parse(text: str) -> Setting:
 
 
 def needed(
-    leaves: tuple[nodes.GraphNode, ...], control: Sequence[At], *, fuse: bool, width: int | None = None, cores: int = 1
+    leaves: tuple[nodes.GraphNode, ...], control: Sequence[At], *, fuse: bool, width: int | None = None, **placed: Any
 ) -> list[tuple[int, int, int]]:
     """For every channel the smallest legal capacity of items, that of marks, and how many items it holds unasked."""
-    run = Run(leaves, control, compile=False, fuse=fuse, width=width, cores=cores)
+    run = Run(leaves, control, compile=False, fuse=fuse, width=width, **placed)
     cuts = [sink for code in run.planned.codes.values() for sink in code.sinks if sink.feeds is not None]
     return [(*least(sink), run.bounds[sink.feeds].items) for sink in cuts]
+
+
+SECONDS = (0, 0, 1, 1, 3, 20)
+
+
+def random_costs(seed: int) -> Callable[[str, int], float]:
+    """How long a firing takes: now little and now much, and for some nodes more than for others."""
+    random, slow = Random(seed), Random(seed)
+    names: dict[str, int] = {}
+
+    def seconds(name: str, items: int) -> float:
+        return names.setdefault(name, slow.choice((1, 1, 10))) * random.choice(SECONDS) * max(items, 1)
+
+    return seconds

@@ -18,9 +18,9 @@ from penstock.engine.loop import Output
 from penstock.engine.scheduler import Node, refuse_stuck
 from penstock.engine.threads import Threads
 
-PACES = (0.02, 0.2, 1.0, 1.0)
+PACES = (0.01, 0.1, 1.0)
 """How often a thread has its turn, compared with others."""
-CHANGES = 0.04
+CHANGES = 0.02
 """How often threads change their pace."""
 
 

@@ -77,7 +77,9 @@ def pieces(items: object, chance: random.Random) -> list[Piece]:
     return [Piece(table.slice(a, b - a)) for a, b in pairwise(ends)]
 
 
-def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = False) -> tuple[Cut, Result]:
+def run(
+    case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = False, cores: int = 1
+) -> tuple[Cut, Result]:
     tree = Tree(case.leaves)
     control = in_order(check_signals(tree, case.control))
     splits = pieces(tree.source.items, chance)
@@ -95,7 +97,9 @@ def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = 
     made = cut(case.leaves, kinds, places=True, is_ordered=is_ordered, aligned=found, meets_by_place=by_place)
     layout = job.laid_out(made, len(splits), chance.choice([1, 2, 5]))
     options = {"compile": compile, "batch_items": chance.choice([None, 1, 2, 5])}
-    program = job.program_of(made, layout, job.CollectWriter, options, places.signals, places.bases)
+    on = dict.fromkeys(range(len(made.stages)), cores)
+    given = (made, layout, job.CollectWriter, options, places.signals, places.bases, on)
+    program = job.program_of(*given, is_measured=cores > 1)
     rows: list[pa.RecordBatch] = []
     if made.is_whole:
         rows = list(task.run_whole(program, splits))
@@ -121,7 +125,7 @@ def shuffled(
         yield from task.run_received(program, mine)
 
 
-def check(seed: int, compile: bool = False, make: Callable[[int], Case] = from_seed) -> str | None:
+def check(seed: int, compile: bool = False, make: Callable[[int], Case] = from_seed, cores: int = 1) -> str | None:
     """What is wrong with a graph, or None."""
     case = make(seed)
     chance = random.Random(seed)
@@ -134,7 +138,7 @@ def check(seed: int, compile: bool = False, make: Callable[[int], Case] = from_s
     with small, held, heads, mock.patch.object(sinks, "ROOM", case.room or sinks.ROOM), warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.InterpretedWarning)
         try:
-            made, found = run(case, chance, is_ordered=chance.random() < 0.4, compile=compile)
+            made, found = run(case, chance, is_ordered=chance.random() < 0.4, compile=compile, cores=cores)
             KINDS.append(kind_of(made))
         except ps.InternalError:
             return traceback.format_exc()

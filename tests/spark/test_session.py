@@ -159,7 +159,7 @@ def test_settings_that_hurt_are_told_once(tmp_path: Path) -> None:
         from pyspark.sql import SparkSession
         import penstock.spark
         builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-        builder = builder.config("spark.task.cpus", "2").config("spark.driver.maxResultSize", "1m")
+        builder = builder.config("spark.driver.maxResultSize", "1m")
         mine = builder.config("spark.python.worker.reuse", "false").getOrCreate()
         assert penstock.spark.session() is mine
         assert penstock.spark.session() is mine
@@ -174,7 +174,6 @@ def test_settings_that_hurt_are_told_once(tmp_path: Path) -> None:
         f"{str(tmp_path / 'python')!r}, which may lack Penstock; set the environment variable PYSPARK_PYTHON to "
         "sys.executable before Spark starts",
         "session: every task starts a Python of its own; set spark.python.worker.reuse to true",
-        "session: a task uses one core, and spark.task.cpus keeps 2 for it; set it to 1",
         "session: compressing a shuffle costs a fifth of a keyed job on one machine; "
         "set spark.shuffle.compress to false",
         "session: results above 1m cannot be collected; set spark.driver.maxResultSize to 1g or more",

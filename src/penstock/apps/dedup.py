@@ -27,6 +27,7 @@ import penstock as ps
 from penstock.apps import whole
 from penstock.apps.dedup_archive import record, restore, save
 from penstock.apps.dedup_data import generate
+from penstock.apps.dedup_outside import digests, packed, records
 
 __all__ = ["build", "filters", "generate", "read", "reference", "restore", "save"]
 
@@ -164,12 +165,6 @@ def refined(coarse: Any, smallest: int, largest: int, below: int) -> Iterator[by
         at = until
 
 
-def digests(chunk: pa.Array) -> dict[str, pa.Array]:
-    held = [each.as_buffer() for each in chunk]
-    made = [hashlib.sha256(each).digest() for each in held]
-    return {"digest": pa.array(made, pa.binary()), "size": pa.array([each.size for each in held])}
-
-
 class Seen(ps.State):
     """Whether a digest came before."""
 
@@ -180,18 +175,6 @@ def is_new(state: Any) -> bool:
     known = state.before
     state.before = True
     return not known
-
-
-def packed(level: int, chunk: pa.Array, is_new: pa.Array) -> pa.Array:
-    """Each chunk by zlib where it is new, and else nothing."""
-    flags = is_new.to_pylist()
-    made = [zlib.compress(each.as_buffer(), level) if new else b"" for each, new in zip(chunk, flags, strict=True)]
-    return pa.array(made, pa.binary())
-
-
-def records(size: pa.Array, digest: pa.Array, packed: pa.Array) -> pa.Array:
-    made = map(record, size.to_pylist(), digest.to_pylist(), packed.to_pylist())
-    return pa.array(list(made), pa.binary())
 
 
 # The answer by the plainest Python.

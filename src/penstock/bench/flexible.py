@@ -1,8 +1,10 @@
 """Flexible filters on two cores: each application as a pipeline, and with its bottleneck made flexible.
 
 `one` is the application in one loop on one core, `pipeline` its filters shared out to two cores as well as can be, by a
-profile, and `flexible` the same with one node flexible: the one that gains the most by it in the profile. The *ideal*
-is what that would gain if copies cost nothing and were never idle; `flexible/ideal` is what was gained over that.
+profile, and `flexible` the same with one node flexible: the one that gains the most by it in the profile, as
+`flexible="auto"` chooses it, or none. The *ideal* is what that would gain if copies cost nothing and were never idle;
+`flexible/ideal` is what was gained over that. Where none is chosen, `forced` makes the dearest node flexible all the
+same.
 
 Cases: `dedup`, `jpeg`, `des`, `var-64` (by stocks), `cfar-7.3-32` (by the share of targets in percent and the work for
 each in microseconds): table III of the paper. `work-1000` (by the nanoseconds that the bottleneck takes for an item):
@@ -28,6 +30,7 @@ from penstock.bench import flexible_made as made
 from penstock.bench.measure import Answer, Benchmark, Case, Peer, Report, Run, Speeds, Target, best_runs, best_speeds
 from penstock.graph import nodes as n
 from penstock.plan.flexible import choose
+from penstock.plan.fuse import Segment
 from penstock.plan.mapping import balanced, inside, loops_of
 from penstock.plan.profile import Profile
 from penstock.report.chart import Chart, Series
@@ -41,14 +44,14 @@ BURST = 1.5
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much of each: bytes to pack and to encrypt, pixels, walks, rows, items of the made pipelines, and sizes."""
+    """How much of each: bytes to pack and to encrypt, pixels, walks, rows, seconds of the made pipelines, and sizes."""
 
     dedup: int
     des: int
     jpeg: int
     walks: int
     rows: int
-    items: int
+    seconds: float
     stocks: tuple[int, ...] = STOCKS
     cfar: tuple[tuple[float, int], ...] = CFAR
     blocks: tuple[int, ...] = BLOCKS
@@ -56,9 +59,9 @@ class Scale:
 
 
 AT = {
-    "tiny": Scale(1 << 18, 1 << 16, 1 << 14, 40, 200, 4000, (16,), CFAR[:1], (64,), made.WORK_NS[:1]),
-    "small": Scale(48 << 20, 32 << 20, 4 << 20, 30_000, 30_000, 1 << 19, (16, 64, 128), CFAR[:4], BLOCKS),
-    "full": Scale(160 << 20, 128 << 20, 16 << 20, 100_000, 100_000, 1 << 21),
+    "tiny": Scale(1 << 18, 1 << 16, 1 << 14, 40, 200, 0.01, (16,), CFAR[:1], (64,), made.WORK_NS[:1]),
+    "small": Scale(48 << 20, 64 << 20, 16 << 20, 40_000, 20_000, 1.0, (16, 64, 128), CFAR[:4], BLOCKS),
+    "full": Scale(160 << 20, 256 << 20, 64 << 20, 100_000, 60_000, 3.0),
 }
 
 
@@ -68,47 +71,52 @@ class Flexed:
 
     leaf: ps.Stream
     items: int
-    block: int
     profile: Profile
+    block: int | None = None
     options: dict[str, Any] = field(default_factory=dict)
 
     @property
-    def node(self) -> n.GraphNode:
-        """The node that gains the most by copies; where none gains much, the dearest that can have some."""
-        loops = loops_of((self.leaf.node,))
-        costs = self.profile.costs(loops)
-        chosen = choose(loops, costs, CORES).flexible
+    def loops(self) -> tuple[Segment, ...]:
+        return loops_of((self.leaf.node,))
+
+    @property
+    def node(self) -> tuple[n.GraphNode, bool]:
+        """The node that gains the most by copies, and whether it is to gain something; else the dearest that can."""
+        chosen = choose(self.loops, self.profile, CORES).flexible
         if chosen is not None:
-            return chosen
-        able = [(cost, at) for at, (cost, loop) in enumerate(zip(costs, loops, strict=True)) if _is_able(loop.only)]
-        found = loops[max(able)[1]].only
+            return chosen, True
+        costs = self.profile.costs(self.loops)
+        able = [(cost, at) for at, cost in enumerate(costs) if _is_able(self.loops[at].only)]
+        found = self.loops[max(able)[1]].only
         assert found is not None
-        return found
+        return found, False
 
     @property
     def ideal(self) -> float:
-        """How much faster the pipeline is to be with that node flexible, by the profile."""
-        loops = loops_of((self.leaf.node,))
-        costs = self.profile.costs(loops)
-        homes, loads = balanced(loops, costs, CORES), [0.0] * CORES
-        own, node = 0.0, self.node
-        for loop, cost in zip(loops, costs, strict=True):
+        """How much faster the pipeline is to be with that node flexible, by the profile, if copies cost nothing."""
+        costs, (node, _) = self.profile.costs(self.loops), self.node
+        homes, loads, own = balanced(self.loops, costs, CORES), [0.0] * CORES, 0.0
+        for loop, cost in zip(self.loops, costs, strict=True):
             loads[homes[inside(loop)[0]]] += cost
             own += cost * (loop.only is node)
         rest = max(load - own * (core == homes[node]) for core, load in enumerate(loads))
         return max(loads) / max(sum(loads) / CORES, rest)
 
     def case(self, name: str) -> Case:
-        on_two = {"cores": CORES, "mapping": self.profile, "width": self.block}
-        flexible = {ps.Stream(self.node): 1}
-        return Case(
-            name,
-            (
-                Peer("one", partial(run, self.leaf, self.options), self.items),
-                Peer("pipeline", partial(run, self.leaf, on_two), self.items),
-                Peer("flexible", partial(run, self.leaf, {**on_two, "flexible": flexible}, self.ideal), self.items),
+        node, gains = self.node
+        on_two = {"cores": CORES, "mapping": self.profile, "block_items": self.block}
+        forced = {**on_two, "flexible": {ps.Stream(node): 1}}
+        auto = {**on_two, "flexible": "auto"}
+        peers = [
+            Peer("one", partial(run, self.leaf, self.options), self.items),
+            Peer("pipeline", partial(run, self.leaf, on_two), self.items),
+            Peer(
+                "flexible", partial(run, self.leaf, forced if gains else auto, self.ideal if gains else 1), self.items
             ),
-        )
+        ]
+        if not gains:
+            peers.append(Peer("forced", partial(run, self.leaf, forced, self.ideal), self.items))
+        return Case(name, tuple(peers))
 
 
 def _is_able(node: n.GraphNode | None) -> bool:
@@ -116,7 +124,7 @@ def _is_able(node: n.GraphNode | None) -> bool:
 
 
 def run(leaf: ps.Stream, options: dict[str, Any], ideal: float | None = None) -> Answer:
-    """The answer, and where there are copies, what share of all work it was to hand items out and put them in order."""
+    """The answer, and with an ideal, what share of all work it was to hand items out and put them in order."""
     planned: Any = leaf.prepare(spark=False, **options)
     table = planned.collect()
     if ideal is None:
@@ -128,8 +136,10 @@ def run(leaf: ps.Stream, options: dict[str, Any], ideal: float | None = None) ->
     return Answer(table, {"ideal": ideal, "passing": passing / total, "helped": helped})
 
 
-def flexed(leaf: ps.Stream, items: int, block: int, sample: int, **options: Any) -> Flexed:
-    return Flexed(leaf, items, block, leaf.profile(sample, width=block), options)
+def flexed(
+    leaf: ps.Stream, items: int, sample: int, width: int = 4096, block: int | None = None, **options: Any
+) -> Flexed:
+    return Flexed(leaf, items, leaf.profile(sample, width=width), block, options)
 
 
 # The cases
@@ -146,40 +156,45 @@ def cases(scale: str) -> Iterator[Case]:
     for share, work in at.cfar:
         yield cfar_case(at, share, work)
     for work in at.work_ns:
-        yield flexed(made.shared(at.items, work), at.items, 4096, 1 << 15).case(f"work-{work}")
+        yield work_case(at, work)
     for block in at.blocks:
         yield risk_case(f"block-{block}", at, 64, block)
-    yield made.moving_case(at.items, CORES)
+    yield made.moving_case(at.seconds, CORES)
 
 
 def dedup_case(at: Scale, folder: Path) -> Case:
     folder.mkdir()
     dedup.generate(folder, at.dedup, duplicates=0.3)
-    return flexed(dedup.build(dedup.read(folder)), at.dedup, 64, 16, width=64).case("dedup")
+    return flexed(dedup.build(dedup.read(folder)), at.dedup, 32, 64).case("dedup")
 
 
 def jpeg_case(at: Scale, folder: Path) -> Case:
     folder.mkdir()
     jpeg.generate(folder, at.jpeg)
-    return flexed(jpeg.build(jpeg.read(folder)), at.jpeg // 64, 1024, 1 << 10).case("jpeg")
+    return flexed(jpeg.build(jpeg.read(folder)), at.jpeg // 64, 1 << 10).case("jpeg")
 
 
 def des_case(at: Scale, folder: Path) -> Case:
     folder.mkdir()
     des.generate(folder, at.des)
-    return flexed(des.build(des.read(folder)), at.des // 8, 1 << 15, 1 << 18).case("des")
+    return flexed(des.build(des.read(folder)), at.des // 8, 1 << 19, 1 << 16).case("des")
 
 
-def risk_case(name: str, at: Scale, stocks: int, block: int = 2048) -> Case:
+def risk_case(name: str, at: Scale, stocks: int, block: int | None = None) -> Case:
     table = pa.Table.from_batches(value_at_risk.pieces(at.walks))
     leaf = value_at_risk.build(ps.from_arrow(table), stocks=stocks)
-    return flexed(leaf, table.num_rows, block, 1 << 15).case(name)
+    return flexed(leaf, table.num_rows, 1 << 15, 4096, block).case(name)
+
+
+def work_case(at: Scale, work_ns: int) -> Case:
+    items = made.items_for(at.seconds, work_ns)
+    return flexed(made.shared(items, work_ns), items, 1 << 16).case(f"work-{work_ns}")
 
 
 def cfar_case(at: Scale, share: float, work_us: int) -> Case:
     table = pa.Table.from_batches(cfar.pieces(at.rows, share=share / 100, burst=BURST))
     leaf = cfar.build(ps.from_arrow(table), work_us=work_us)
-    return flexed(leaf, table.num_rows, 32, 1 << 11).case(f"cfar-{share}-{work_us}")
+    return flexed(leaf, table.num_rows, 1 << 12, 128).case(f"cfar-{share}-{work_us}")
 
 
 # Ratios and figures
@@ -223,7 +238,9 @@ def work_chart(report: Report) -> Chart:
     ideal = tuple((float(work), best["flexible", name].facts["ideal"]) for work, name in by_work.items())
     lines = (Series("flexible", gains), Series("ideal", ideal, True))
     note = f"Blocks of 4,096 items, two cores. Scale {report.scale}."
-    return Chart("What a flexible bottleneck gains", "bottleneck (ns an item)", "speed-up", lines, log_x=True, note=note)
+    return Chart(
+        "What a flexible bottleneck gains", "bottleneck (ns an item)", "speed-up", lines, log_x=True, note=note
+    )
 
 
 def block_chart(report: Report) -> Chart:

@@ -21,7 +21,8 @@ WORK_NS = (30, 100, 300, 1000, 3000, 10_000)
 SHARE = 3
 """How much longer than the node before."""
 MOVING_NS = 6000
-BLOCK = 4096
+MOST = 1 << 23
+BLOCK = 2048
 
 
 def turned(v: float, turns: int) -> float:
@@ -49,6 +50,11 @@ def turns(work_ns: float) -> int:
     return max(1, round(work_ns / turn_ns()))
 
 
+def items_for(seconds: float, work_ns: float) -> int:
+    """How many items take so many seconds; but not more than fit into memory well."""
+    return max(1000, min(MOST, round(1e9 * seconds / work_ns)))
+
+
 def numbers(items: int) -> np.ndarray:
     found: np.ndarray = np.arange(items) / 7.0
     return found
@@ -63,7 +69,7 @@ def shared(items: int, work_ns: int) -> ps.Stream:
 
 
 def moving(items: int) -> tuple[ps.Stream, ps.Stream, ps.Stream]:
-    """Two nodes and the result: the first takes three quarters of the work for half of the items, and then a quarter."""
+    """Two nodes and the result: of the work, the first does three quarters up to half time, and then one."""
     most, some = turns(0.75 * MOVING_NS), turns(0.25 * MOVING_NS)
     is_first = np.arange(items) < items // 2
     columns = {"v": numbers(items), "one": np.where(is_first, most, some), "two": np.where(is_first, some, most)}
@@ -72,10 +78,11 @@ def moving(items: int) -> tuple[ps.Stream, ps.Stream, ps.Stream]:
     return first, second, second.select("b")
 
 
-def moving_case(items: int, cores: int) -> Case:
+def moving_case(seconds: float, cores: int) -> Case:
     """The best mapping that stays the same has one node on each core: it is idle a third of the time."""
+    items = items_for(2 * seconds, MOVING_NS)
     first, second, last = moving(items)
-    on_two = {"cores": cores, "mapping": {first: 0, second: 1}, "width": BLOCK}
+    on_two = {"cores": cores, "mapping": {first: 0, second: 1}, "block_items": BLOCK}
     ideal = 0.75 / 0.5
 
     def work(options: dict[str, Any]) -> Answer:

@@ -34,8 +34,8 @@ CYCLE = 40
 """In how many micro-batches the size of a state store goes up and down: each tenth makes RocksDB write a file, and of
 four files it makes one. Samples that are closer, or further apart, show where in a cycle they were taken."""
 FILLED = 8
-"""How often the first file has each key, so that the states have all their values. Stores compress what they hold: where
-values took the place of zeros, one would grow with each batch, until all keys have had theirs."""
+"""How often the first file has each key, so that the states have all their values from the start. Stores compress what
+they hold: where values take the place of zeros, one grows with each batch, until all keys have had theirs."""
 
 Work = Callable[[Place], Ended]
 Right = Callable[[Sequence[str]], pa.Table]

@@ -28,7 +28,7 @@ from penstock.bench import files
 from penstock.bench.measure import Facts
 from penstock.bench.spark import CORES, Batches
 from penstock.errors import DataError
-from penstock.spark.session import stream_settings, with_settings
+from penstock.spark.session import await_sources, stream_settings, with_settings
 from penstock.spark.stream import pages, query
 from penstock.spark.stream.bucket import Bucket
 from penstock.spark.stream.handle import StreamHandle, trigger_of
@@ -142,6 +142,7 @@ def by_spark(spark: SparkSession, place: Place, columns: str, build: Callable[[D
         rows = spark.readStream.schema(columns).option("maxFilesPerTrigger", place.files).parquet(place.source)
         writer = build(rows).writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
         running = writer.option("checkpointLocation", place.checkpoint).start(place.out)
+        await_sources(running)
     running.awaitTermination()
     return Ended(times(running))
 

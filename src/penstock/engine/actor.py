@@ -77,12 +77,14 @@ class Actor:
         """From now on, tell at once how far it has come."""
         self.beats = [replace(beat, interval=0) for beat in self.beats]
 
-    def count(self, started: float, items: int, is_full: bool, marks: int, outputs: int) -> None:
+    def count(
+        self, started: float, items: int, is_full: bool, marks: int, outputs: int, kernel_s: float = 0.0
+    ) -> None:
         """Count a firing that ends now, and note it where firings are traced."""
         seconds = self.clock() - started
         self.counter.add(items, is_full, marks, outputs, seconds)
         if self.trace is not None:
-            self.trace.append(Firing(self.name, started, seconds, items, marks, outputs, self.core))
+            self.trace.append(Firing(self.name, started, seconds, items, marks, outputs, self.core, kernel_s))
 
     def letters(self) -> list[Any]:
         """What it has to say to others; only a split has."""

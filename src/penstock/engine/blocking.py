@@ -143,9 +143,8 @@ def _waits_of_split(
 
 def _sides(node: Node, splits: Sequence[Node]) -> Iterator[tuple[Segment, Channel]]:
     """The sides that a split takes from: all, or where each has a split of its own, that one."""
-    channels = node.input.channels if len(splits) == 1 else [node.input]  # type: ignore[union-attr]
     sides = node.segment.sides if len(splits) == 1 else [node.segment.sides[splits.index(node)]]
-    yield from zip(sides, channels, strict=True)  # type: ignore[arg-type]
+    yield from zip(sides, node.input.channels, strict=True)  # type: ignore[union-attr]
 
 
 def _of(nodes: Sequence[Node], segment: object) -> Node:

@@ -22,7 +22,7 @@ from penstock.engine.crossing import Block, Crossing
 from penstock.engine.loop import Output
 from penstock.engine.scheduler import Node
 from penstock.engine.statistics import Held
-from penstock.engine.virtual import Fired, Times, VirtualCores, at_hand
+from penstock.engine.virtual import Fired, Times, VirtualCores, Work, at_hand
 from penstock.errors import GraphError
 
 EVERYTHING = 1 << 48
@@ -38,6 +38,11 @@ class BoundedCores(VirtualCores):
         super().__init__(times, *given, check=check)
         if any(node.segment.meet is not None for node in self.nodes):
             raise GraphError("VirtualClock: memory_blocks is for graphs in which no streams meet; leave it out")
+        if not all(channel.trusts for node in self.nodes for channel in _inputs(node)):
+            raise GraphError(
+                "VirtualClock: memory_blocks needs credit='queued', or nodes wait for credit for what they hold until "
+                "more has come than there is memory for; got credit='balance'"
+            )
         assert self.clock.memory_blocks is not None
         self.most, self.block_items, self.history = self.clock.memory_blocks, block_items, history
         crossings = [(crossing, self.thread[node]) for node in self.nodes for crossing, _ in self.out[node]]
@@ -108,6 +113,7 @@ class BoundedCores(VirtualCores):
 
     def _at_once(self) -> Node | None:
         """A node that takes no time, or one that has marks before it, which take none."""
+        self.sharing = None
         for node in reversed(self.nodes):
             self._narrow(node)
             work = self.busy.get(self.thread[node])
@@ -115,7 +121,7 @@ class BoundedCores(VirtualCores):
             if not is_busy and node.is_fireable:
                 if node in self.free:
                     return node
-                if any(_has_marks_first(channel) for channel in _inputs(node)):
+                if node.role == "loop" and any(_has_marks_first(channel) for channel in _inputs(node)):
                     node.width = 0
                     return node
         return None
@@ -151,10 +157,6 @@ class BoundedCores(VirtualCores):
 
     # What passes
 
-    def _begin(self, core: int, node: Node) -> Fired:
-        yield from super()._begin(core, node)
-        self.sharing = None
-
     def fire(self, node: Node) -> Output:
         """Fire a node, and follow the blocks through it."""
         taken = [(channel, channel.consumed, self.lots.get(channel)) for channel in _inputs(node)]
@@ -174,7 +176,7 @@ class BoundedCores(VirtualCores):
     def _send(self, receiver: int, crossing: Crossing, block: Block) -> None:
         self.leaving[crossing].append((block, self.block))
 
-    def _end(self, work: Any) -> Fired:
+    def _end(self, work: Work) -> Fired:
         yield from super()._end(work)
         while any(self._pass(crossing) for crossing in self.leaving):
             pass

@@ -43,6 +43,12 @@ def explained(loop: RunningLoop, error: Exception, ensemble: Ensemble) -> Pensto
     return faults.function_error(code.functions[number], error, index, item, place).about(index)
 
 
+def in_copy(error: PenstockError, name: str) -> PenstockError:
+    """The same error, which also names the copy of a flexible node that had the item."""
+    error.args = (f"{error}; in {name}",)
+    return error
+
+
 def _at_the_end(loop: RunningLoop, error: Exception, ensemble: Ensemble, node: n.Stateful, slot: int) -> PenstockError:
     """The error of a loop that was at the end of the stream, ending the key of a number."""
     number, index, key = int(loop.where[0]), index_at(loop.code, ensemble, ensemble.stop), node.given.key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -103,6 +104,8 @@ class RunningLoop:
         """With `is_prompt` results are handed out with every ensemble, however few there are."""
         self.code, self.memory, self.signals, self.channels = code, memory, signals, channels
         self.is_prompt = is_prompt
+        self.clock, self.kernel_s = time.perf_counter, 0.0
+        """What was spent in the kernel, and not on taking its columns from channels and putting them there."""
         assert code.segment is not None
         self.is_compiled = compile and not code.segment.is_interpreted
         self.kernel = self._kernel()
@@ -173,7 +176,9 @@ class RunningLoop:
         while True:
             for sink, places in self.reopened:
                 sink.open(self.used, self.room, places)
+            started = self.clock()
             after, mark_after, progress, *heaps = self._call(ensemble, slots, row, mark, initial)
+            self.kernel_s += self.clock() - started
             if heaps:
                 self.heaps.take(heaps, self.integers)
             wrote = self._close_sinks(ensemble, output, row, after, is_short=progress != 3)

@@ -10,11 +10,12 @@ import pyarrow as pa
 from penstock.engine.actor import Actor
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble, Table
-from penstock.engine.failure import explained
+from penstock.engine.failure import explained, in_copy
 from penstock.engine.intake import Reader
 from penstock.engine.loop import Output, RunningLoop
 from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Firing, bin_name
+from penstock.errors import PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.columns import call_on_columns, check_row_by_row
 from penstock.plan.fuse import Segment
@@ -39,9 +40,12 @@ class RunningNode(Actor):
     ) -> None:
         super().__init__(segment, segment.name, width, clock, trace)
         self.loop, self.input = loop, source
+        loop.clock = clock
         self.sinks: list[ChannelSink] = loop.channels
         self.makes_columns = isinstance(segment.entry, n.MapColumns) and segment.entry is not segment.edge
         self.reads_source = isinstance(source, Reader)
+        self.copy = 0
+        """Which copy of a flexible node this is; none, or the node's own loop, is 0."""
 
     # When it may fire
 
@@ -87,12 +91,8 @@ class RunningNode(Actor):
         if not (self.has_work and self.has_room):
             self.tell()
             return output
-        ensemble = self.input.take(self.width)
-        given = self._with_columns(ensemble) if self.makes_columns else ensemble
-        try:
-            row, mark, is_all = self.loop.run(given, output)
-        except Exception as error:
-            raise explained(self.loop, error, given) from error
+        spent, ensemble = self.loop.kernel_s, self.input.take(self.width)
+        given, row, mark, is_all = self._run(ensemble, output)
         items = row - given.start
         marks = self.input.consume(items, mark - given.first_mark)
         if is_all and ensemble.is_last:
@@ -100,8 +100,21 @@ class RunningNode(Actor):
             for sink in self.sinks:
                 sink.channel.end()
         self.tell()
-        self.count(started, items, items == self.width, marks, output.rows)
+        self.count(started, items, items == self.width, marks, output.rows, self.loop.kernel_s - spent)
         return output
+
+    def _run(self, ensemble: Ensemble, output: Output) -> tuple[Ensemble, int, int, bool]:
+        """The ensemble as the loop had it, and how far the loop has come; an error names the copy that had the item."""
+        try:
+            given = self._with_columns(ensemble) if self.makes_columns else ensemble
+            try:
+                return given, *self.loop.run(given, output)
+            except Exception as error:
+                raise explained(self.loop, error, given) from error
+        except PenstockError as error:
+            if self.copy:
+                in_copy(error, self.name)
+            raise
 
     def outputs_per_input(self) -> dict[str, int]:
         """The items that entered by how many left for each, where this node is one node of the graph."""
@@ -118,7 +131,7 @@ class RunningNode(Actor):
 
     def _with_columns(self, ensemble: Ensemble) -> Ensemble:
         """The ensemble with the columns that the function over whole columns makes that this node begins with."""
-        entry = self.segment.entry
+        entry, started = self.segment.entry, self.clock()
         assert isinstance(entry, n.MapColumns)
         window, start, count = ensemble.window, ensemble.start, ensemble.stop - ensemble.start
         taken = []
@@ -133,6 +146,7 @@ class RunningNode(Actor):
         else:
             made = call_on_columns(entry, taken, count)
             check_row_by_row(entry, taken, made, count)
+        self.loop.kernel_s += self.clock() - started
         return _at_hand(self.loop, ensemble, made)
 
 

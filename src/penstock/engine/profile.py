@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
+
+import numpy as np
 
 from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.engine.run import Run
@@ -18,6 +21,7 @@ from penstock.plan.profile import NodeProfile, Profile
 
 BLOCK = 4096
 SAMPLES = 1024
+OUTLYING = 3
 
 
 def profile(
@@ -30,13 +34,19 @@ def profile(
     """
     if not isinstance(sample, int) or isinstance(sample, bool) or sample < 1:
         raise GraphError(f"profile: the sample must be a whole number of items, at least 1; got {sample!r}")
-    given: dict[str, Any] = {"clock": time.thread_time, **options, "fuse": False, "width": width, "trace": True}
-    run = None
+    first = partial(_first, leaves[0].source, sample, width, most_bytes)
+    return measured(leaves, first, sample, **{**options, "width": width, "fuse": False})
+
+
+def measured(
+    leaves: tuple[n.GraphNode, ...], first: Callable[[], Iterator[Batch]], sample: int, **options: Any
+) -> Profile:
+    """Measure every node on some batches, so many items, which `first` gives as often as it is asked."""
+    given: dict[str, Any] = {"clock": time.thread_time, "width": BLOCK, "fuse": False, **options, "trace": True}
     for _ in range(2):
-        run = Run(leaves, batches_in=_first(leaves[0].source, sample, width, most_bytes), **given)
-        for _ in run.batches():
+        run = Run(leaves, batches_in=first(), **given)
+        for _ in run.scheduler().run():
             pass
-    assert run is not None
     return Profile(sample, tuple(_nodes(run)))
 
 
@@ -58,11 +68,21 @@ def _first(source: n.Source, sample: int, width: int, most_bytes: int | None) ->
 def _nodes(run: Run) -> Iterator[NodeProfile]:
     firings: dict[str, list[Firing]] = {}
     for firing in run.firings:
-        firings.setdefault(firing.node, []).append(firing)
+        if firing.items:
+            firings.setdefault(firing.node, []).append(firing)
     for node, told in zip(run.nodes, run.statistics().nodes, strict=True):
-        each = [firing.seconds / firing.items for firing in firings.get(node.name, []) if firing.items]
-        samples = tuple(each[:: max(1, len(each) // SAMPLES)][:SAMPLES])
+        each = firings.get(node.name, [])
+        samples = _steady([firing.kernel_s / firing.items for firing in each])
+        passing = _steady([(firing.seconds - firing.kernel_s) / firing.items for firing in each])
+        weights = [firing.items for firing in each]
+        per_item, passing_s = (float(np.average(of, weights=weights)) if each else 0.0 for of in (samples, passing))
         sinks = run.planned.codes[node.segment].sinks
         size = max((bytes_of(sink) for sink in islice(sinks, 1)), default=0)
-        per_item = told.seconds / told.items if told.items else 0.0
-        yield NodeProfile(told.name, told.items, told.outputs, told.seconds, per_item, samples, size)
+        some = tuple(samples[:: max(1, len(samples) // SAMPLES)][:SAMPLES])
+        yield NodeProfile(told.name, told.items, told.outputs, per_item * told.items, per_item, some, size, passing_s)
+
+
+def _steady(samples: list[float]) -> list[float]:
+    """Seconds an item, without those outliers that come of memory that grows, or that nobody has touched before."""
+    most = OUTLYING * float(np.quantile(samples, 0.9)) if samples else 0.0
+    return [min(sample, most) for sample in samples]

@@ -31,11 +31,11 @@ from penstock.graph.placing import resolved
 from penstock.graph.reference import Result
 from penstock.graph.tree import At, Delivery, Places, Tree, check_signals
 from penstock.kernels.protocol import protocol
-from penstock.plan.beat import heartbeats
+from penstock.plan.beat import heartbeats, is_central
 from penstock.plan.bounded import capacity_within
-from penstock.plan.capacity import Bounds, Wanted, bounds
+from penstock.plan.capacity import MANY, SHARED, Bounds, Wanted, bounds
 from penstock.plan.context import INTERPRETED, Costs
-from penstock.plan.flexible import block_for, chosen
+from penstock.plan.flexible import BLOCK, blocks, chosen
 from penstock.plan.fuse import Segment, fed_segments
 from penstock.plan.mapping import balanced, loops_of, mapped, places
 from penstock.plan.plan import plan
@@ -58,13 +58,20 @@ class Run:
         *,
         batches_in: Iterator[Batch] | None = None,
         is_open: bool = False,
+        places: Places | None = None,
         **options: Any,
     ) -> None:
-        """With `is_open` the batches need not end the stream: what the run remembers then is in `kept`."""
+        """With `is_open` the batches need not end the stream: what the run remembers then is in `kept`.
+
+        `places`, where given, are those of the nodes, whatever the graph and the options ask for.
+        """
         self.options, self.batches_in, self.is_open = Options.of(options), batches_in, is_open
-        self.tree = Tree(leaves, self._places(leaves))
+        self.tree = Tree(leaves, self._places(leaves) if places is None else places)
         self.control = check_signals(self.tree, control)
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
+        self.blocks: dict[Segment, int] = {}
+        if self.profile is not None and options.get("width") is None and options.get("block_items") is None:
+            self.blocks = blocks(leaves, self.planned.segments, self.profile)
         self.contexts = self._contexts()
         self.bounds = self._bounds()
         self.cores = self._mapped()
@@ -89,24 +96,26 @@ class Run:
         if capacity != o.capacity:
             width = o.width or max(1, (capacity or 2) // 2)
             self.options = o = replace(o, capacity=capacity, width=width, memory=None, delay=None)
-        wanted = Wanted(o.channel_width, o.capacity, o.capacity_signals, o.credit == "balance", o.threshold)
+        many = SHARED if self.blocks else MANY
+        wanted = Wanted(o.channel_width, o.capacity, o.capacity_signals, o.credit == "balance", o.threshold, many)
         found = {}
         for segment in planned.segments:
             for sink in planned.codes[segment].sinks:
                 if sink.feeds is not None:
-                    found[sink.feeds] = bounds(segment, sink, wanted)
+                    found[sink.feeds] = bounds(segment, sink, replace(wanted, width=self.width_of(sink.feeds)))
         return found
 
     def _places(self, leaves: tuple[n.GraphNode, ...]) -> Places:
         """Where nodes are to be at work: as asked for, and shared out by what they cost where that is known."""
         o = self.options
+        self.profile: Profile | None = None
         if o.cores == 1:
             return Places()
         given = o.mapping
         by_hand = [each if isinstance(each, Mapping) else None for each in (given, o.flexible)]
         asked = places(leaves, o.cores, *by_hand)
         if o.flexible == "auto":
-            from penstock.engine.profile import BLOCK, profile
+            from penstock.engine.profile import profile
 
             if not isinstance(given, Profile):
                 given = profile(leaves, SAMPLE, o.width or BLOCK, SAMPLE_BYTES, compile=o.compile)
@@ -114,10 +123,16 @@ class Run:
         elif isinstance(given, Profile):
             loops = loops_of(leaves)
             asked = replace(asked, cores={**balanced(loops, given.costs(loops), o.cores), **asked.cores})
+        self.profile = given if isinstance(given, Profile) else None
         if asked.copies and o.block_items is None and o.width is None:
-            block = block_for(leaves, asked, given if isinstance(given, Profile) else None)
-            self.options = replace(o, block_items=block)
+            self.options = replace(o, block_items=BLOCK)
         return asked
+
+    def width_of(self, segment: Segment) -> int:
+        """The most items that a loop takes at a time: where it is known what they cost, as many as make a block."""
+        if segment in self.blocks:
+            return self.blocks[segment]
+        return self.options.channel_width if segment.feeder is not None else self.options.source_width
 
     def _mapped(self) -> dict[Segment, int]:
         """The core of each loop."""
@@ -241,7 +256,7 @@ class Run:
                 is_prompt=self.is_open,
             )
             source = self._input(feeder, segment)
-            width = o.channel_width if segment.feeder is not None else o.source_width
+            width = self.width_of(segment)
             node = RunningNode(segment, loop, source, width, o.clock, self.firings if o.trace else None)
             node.beats = [Beat(sink.channel, *each) for sink in sinks for each in self._beats(segment, sink)]
             self.nodes.append(node)
@@ -290,9 +305,7 @@ class Run:
         """
         taker = self._taker(fed)
         if taker.copies:
-            meet = taker.meet
-            is_central = isinstance(meet, n.Join) and meet.split == "central"
-            fed = taker.sides[0] if is_central else fed
+            fed = taker.sides[0] if taker.sides and is_central(self.planned, self.heartbeats, taker) else fed
             assert fed.feeder is not None
             return self.cores[fed.feeder]
         return self.cores[taker]

@@ -32,8 +32,8 @@ def in_order(nodes: Sequence[Node]) -> Node | None:
 def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
     """The policy of a name for nodes from the source on: `downstream`, `upstream`, or `random` from a seed."""
     if name != "random":
-        ordered = nodes if name == "upstream" else nodes[::-1]
-        return partial(in_order, sorted(ordered, key=_helps))
+        others, helpers = [node for node in nodes if not _helps(node)], [node for node in nodes if _helps(node)]
+        return partial(in_order, [*(others if name == "upstream" else others[::-1]), *helpers])
     random = Random(seed)
 
     def choose() -> Node | None:
@@ -49,7 +49,8 @@ def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
 def _helps(node: Node) -> bool:
     """Whether it is a loop of several that do the same: these wait for what else there is to do on their cores.
 
-    So the nodes before them run ahead, until the loop's own queue is full and the other copies get something.
+    So the nodes before them run ahead, until the loop's own queue is full and the other copies get something. Of two on
+    one core the one nearer to the source goes first: what it gives may be what the other core waits for.
     """
     return node.role == "loop" and node.segment.copies > 0
 

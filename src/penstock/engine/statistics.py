@@ -59,7 +59,10 @@ class EdgeStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """One firing, for a timeline: when it began, how long it took, what went in and out, and on which core it was."""
+    """One firing, for a timeline: when it began, how long it took, what went in and out, and on which core it was.
+
+    Of its time, `kernel_s` went into the node's own loop, and the rest into taking items and handing them on.
+    """
 
     node: str
     start_s: float
@@ -68,6 +71,7 @@ class Firing:
     signals: int
     outputs: int
     core: int = 0
+    kernel_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,14 @@ class BetaSplit(Actor):
         segment: Segment,
         name: str,
         side: Side,
+        is_late: bool,
         width: int,
         clock: Callable[[], float],
         trace: list[Firing] | None,
     ) -> None:
+        """With `is_late`, there may be signals behind an item that all sides have."""
         super().__init__(segment, name, width, clock, trace)
+        self.is_late = is_late
         self.side, self.input, self.sinks = side, Sides([side.source], side.clock), list[Any]()
         self.run: Run | None = None
         """The run that is under way."""
@@ -50,7 +53,19 @@ class BetaSplit(Actor):
         return self.side.source.take(self.side.source.queued)
 
     def _next_place(self, taken: Ensemble, row: int, mark: int) -> int:
+        """Before this place all has come, but for signals that all sides have."""
         return self.side.next_place(taken, row, mark, self.input.frontier(self.side.source, taken))
+
+    def _next_end(self, taken: Ensemble, row: int, mark: int) -> int:
+        """A run can end at this place: before it all has come.
+
+        A side that has had an item says that it has come past what was emitted behind it. That does not hold for what
+        was emitted before the streams parted, which all sides have.
+        """
+        reached = self.input.frontier(self.side.source, taken)
+        if self.is_late and reached % STEPS == BEFORE:
+            reached = max(reached - 1, self.side.last_place(taken))
+        return self.side.next_place(taken, row, mark, reached)
 
     def _come_to(self, place: int) -> None:
         """Tell the copy whose run goes on how far this side has come: others may wait for that."""
@@ -79,8 +94,9 @@ class BetaSplit(Actor):
 class FirstSplit(BetaSplit):
     """The split of the first side: it sends the join's own copy what it has room for, and the others the rest.
 
-    Invariant: all that it has sent stands before `place`, and so does all that others have in the runs that have ended.
-    A run goes on to the next firing only where more stands at the place of its last mark than there was room for.
+    Invariant: runs that have ended have all that stands before their ends, on any side; one that is under way has, up
+    to now, what stands before `place`. It goes on to the next firing only where more may come, on this side too, that
+    stands before `place`.
     """
 
     def __init__(self, segment: Segment, side: Side, is_told: bool, *given: Any) -> None:
@@ -99,11 +115,16 @@ class FirstSplit(BetaSplit):
         if source.ready() > 0 or source.has_marks:
             return True
         taken = self._taken()
-        return taken.is_last or self._next_place(taken, taken.stop, taken.last_mark) > self.place
+        at = (taken.stop, taken.last_mark)
+        return taken.is_last or self._next_place(taken, *at) > self.place or self._can_end(taken)
 
     @property
     def has_room(self) -> bool:  # type: ignore[override]
-        return any(self.side.has_room(copy) for copy in self._in_order())
+        return any(self.side.has_room(copy) for copy in self._in_order()) or self._can_end(self._taken())
+
+    def _can_end(self, taken: Ensemble) -> bool:
+        """Whether the run that is under way has all that it is to have."""
+        return self.run is not None and self._next_end(taken, taken.start, taken.first_mark) >= self.place
 
     def _in_order(self) -> Iterator[int]:
         """The copy whose run goes on; else the join's own first, and then the others, those with the most room first."""
@@ -116,11 +137,14 @@ class FirstSplit(BetaSplit):
         """Hand out one ensemble, as far as there is room."""
         started, taken = self.clock(), self._taken()
         row, mark, most = taken.start, taken.first_mark, min(taken.stop, taken.start + self.width)
+        if self._can_end(taken):
+            self._close(self._next_end(taken, row, mark), self._next_place(taken, row, mark))
         for copy in [*self._in_order()]:
-            if self.side.has_room(copy):
+            if self.side.has_room(copy) and (self.run is None or self.run.copy == copy):
                 row, mark = self._give(copy, taken, row, mark, most)
+        is_through = taken.is_last and row == taken.stop and mark == taken.last_mark
         output = self._consume(started, taken, row, mark)
-        if taken.is_last and self.place == LAST:
+        if is_through and self.place == LAST:
             self.selected.append(End())
             self._finish()
         return output
@@ -129,19 +153,19 @@ class FirstSplit(BetaSplit):
         """Send a copy what it has room for, as a run; the row and the mark behind it."""
         side = self.side
         stop, last = side.reach(copy, taken, row, mark, most, LAST)
-        place = self._next_place(taken, stop, last)
-        clear = side.first_at(taken, mark, last, place)
-        is_through = stop == taken.stop and last == taken.last_mark
+        end = self._next_end(taken, stop, last)
+        clear = side.first_at(taken, mark, last, end)
         if stop > row or (taken.kinds[mark:clear] != CREDIT).any():
             self._send(copy, taken, row, stop, mark, clear)
-            self._close(place)
+            self._settle(end, self._next_place(taken, stop, clear))
             return stop, clear
-        if clear < last:  # more stands at the place of the first mark
+        come = self._next_place(taken, stop, last)
+        if clear < last:  # more stands, or may stand, at the place of the first mark
             self._send(copy, taken, row, stop, mark, last)
-            self._go_on(place)
-        elif is_through and place > self.place:
+            self._go_on(end + 1, come)
+        elif stop == taken.stop and last == taken.last_mark and come > self.place:
             self._send(copy, taken, row, stop, mark, last)
-            self._close(place)
+            self._settle(end, come)
         return stop, last
 
     def _send(self, copy: int, taken: Ensemble, row: int, stop: int, mark: int, last: int) -> None:
@@ -150,20 +174,27 @@ class FirstSplit(BetaSplit):
             self.selected.append(self.run)
         self.side.give(copy, taken, row, stop, mark, last)
 
-    def _go_on(self, place: int) -> None:
-        """The run under way has what stands at a place, but not all of it yet."""
-        if place >= self.place:
-            self.place = place + 1
-            self.selected.append(Until(self.place, False))
-        self._come_to(place)
+    def _settle(self, end: int, come: int) -> None:
+        """End the run under way at a place, unless more may come that stands before another."""
+        if come > end:
+            self._go_on(come, come)
+        else:
+            self._close(end, come)
 
-    def _close(self, place: int) -> None:
+    def _go_on(self, place: int, come: int) -> None:
+        """The run under way has all that stands before a place, but this side has only come to another."""
+        if place > self.place:
+            self.place = place
+            self.selected.append(Until(place, False))
+        self._come_to(come)
+
+    def _close(self, place: int, come: int) -> None:
+        """The run under way ends at a place, when the side has come to another."""
         self._end(place)
         self.place, self.number = place, self.number + 1
         self.selected.append(Until(place, True))
-        if self.is_told:
-            come = place - ITEM + BEFORE if place % STEPS == ITEM else place
-            self.selected.append(Reached(self.side.clock, come))
+        if self.is_told and come < LAST:
+            self.selected.append(Reached(self.side.clock, come - ITEM + BEFORE if come % STEPS == ITEM else come))
 
     def letters(self) -> list[Entry]:
         """What is new in the select stream."""
@@ -178,6 +209,8 @@ class NextSplit(BetaSplit):
         super().__init__(segment, f"split of {segment.name} (side {number})", *given)
         self.entries: deque[Entry] = deque()
         self.until = Until(0, False)
+        self.place = 0
+        """Where the next run begins."""
 
     def select(self, entry: Entry) -> None:
         """The select stream goes on."""
@@ -192,10 +225,12 @@ class NextSplit(BetaSplit):
         if self.run is None or (self.entries and not self.until.is_end):
             return bool(self.entries)
         taken = self._taken()
-        place = self._next_place(taken, taken.start, taken.first_mark)
-        if place >= self.until.place:
-            return self.until.is_end or self.until.place > self._told
-        return place > self._told if self._is_empty(taken) else True
+        at = (taken.start, taken.first_mark)
+        if self._next_end(taken, *at) >= self.until.place and self.until.is_end:
+            return True
+        come = min(self._next_place(taken, *at), self.until.place)
+        is_sent = come == self.until.place or at == (taken.stop, taken.last_mark)
+        return not is_sent or come > self._told
 
     @property
     def has_room(self) -> bool:  # type: ignore[override]
@@ -213,10 +248,8 @@ class NextSplit(BetaSplit):
     def _is_through(self) -> bool:
         """Whether all has been sent that the run under way has so far."""
         taken = self._taken()
-        return self._next_place(taken, taken.start, taken.first_mark) >= self.until.place
-
-    def _is_empty(self, taken: Ensemble) -> bool:
-        return taken.start == taken.stop and taken.first_mark == taken.last_mark
+        at = (taken.start, taken.first_mark)
+        return self._next_place(taken, *at) >= self.until.place or at == (taken.stop, taken.last_mark)
 
     def fire(self) -> Output:
         """Follow the select stream as far as there is something to send, and room."""
@@ -229,11 +262,11 @@ class NextSplit(BetaSplit):
             stop, last = self.side.reach(copy, taken, row, mark, most, self.until.place)
             self.side.give(copy, taken, row, stop, mark, last)
             row, mark = stop, last
-            place = self._next_place(taken, row, mark)
-            if place < self.until.place or not self.until.is_end:
-                self._come_to(min(place, self.until.place))
+            if self._next_end(taken, row, mark) < self.until.place or not self.until.is_end:
+                self._come_to(min(self._next_place(taken, row, mark), self.until.place))
                 break
             self._end(self.until.place)
+            self.place = self.until.place
         output = self._consume(started, taken, row, mark)
         if self.entries and isinstance(self.entries[0], End) and self.run is None:
             self._finish()
@@ -245,7 +278,7 @@ class NextSplit(BetaSplit):
             entry = self.entries[0]
             if isinstance(entry, Run) and self.run is None and self.side.room_marks(entry.copy) >= 0:
                 self.run, self.until = entry, Until(0, False)
-                self.side.begin(entry.copy, 0)
+                self.side.begin(entry.copy, self.place)
             elif isinstance(entry, Until) and not self.until.is_end:
                 self.until = entry
             else:

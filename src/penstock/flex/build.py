@@ -42,7 +42,7 @@ def flexible_node(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> F
     homes = homes_of(run, segment, before, sinks)
     into = [Way(given, before, home) for home in homes]
     trace = run.firings if o.trace else None
-    split = FlexSplit(segment, given, [way.sending for way in into], run_end, o.channel_width, o.clock, trace)
+    split = FlexSplit(segment, given, [way.sending for way in into], run_end, run.width_of(segment), o.clock, trace)
     made = Flexible(split, [split], cores={split: before})
     loops, out = [], []
     for copy, (home, way) in enumerate(zip(homes, into, strict=True)):
@@ -70,7 +70,7 @@ def add_merges(
     for sink, *ways in zip(sinks, *out, strict=True):
         counted = [each for each in sink.sink.clocks if run.planned.clocks.counter(segment, sink.sink.node, each)]
         copies = Copies([way.receiving for way in ways], counted)
-        merge = FlexMerge(segment, copies, sink, run_end, o.channel_width, o.clock, trace)
+        merge = FlexMerge(segment, copies, sink, run_end, run.width_of(segment), o.clock, trace)
         merge.beats = [Beat(sink.channel, *each) for each in _beats(run, sink)]
         made.nodes.append(merge)
         made.merges.append(merge)
@@ -104,9 +104,9 @@ def loop_of(
     o, code = run.options, run.planned.codes[segment]
     writing = [ChannelSink(sink.sink, way.sending) for sink, way in zip(sinks, ways, strict=True)]
     loop = RunningLoop(code, run.memory, run.planned.signals, writing, compile=o.compile, is_prompt=False)
-    node = RunningNode(segment, loop, source, o.channel_width, o.clock, run.firings if o.trace else None)
+    node = RunningNode(segment, loop, source, run.width_of(segment), o.clock, run.firings if o.trace else None)
     if copy:
-        node.name = f"{segment.name} (copy {copy})"
+        node.copy, node.name = copy, f"{segment.name} (copy {copy})"
     return node
 
 

@@ -155,14 +155,14 @@ class JoinSplit(Actor):
     def _decided(self, taken: Sequence[Ensemble], at: Cut, stops: Sequence[int], lasts: Sequence[int]) -> Cut:
         """How far all sides can go together, up to these rows and marks."""
         channels = self.input.channels
-        number = channels[0].clocks.index(self.input.clock)
+        numbers = [channel.clocks.index(self.input.clock) for channel in channels]
         count, marked = 1 + sum(stops) - sum(at.rows), 1 + sum(lasts) - sum(at.marks)
         rows, marks = np.array(at.rows), np.array(at.marks)
         channels[0].protocol.align(
             tuple(channel.data.array_of(self.input.clock) for channel in channels),
             np.array(stops),
             tuple(channel.control.kinds for channel in channels),
-            tuple(channel.control.keys[number] for channel in channels),
+            tuple(channel.control.keys[number] for channel, number in zip(channels, numbers, strict=True)),
             tuple(channel.control.places for channel in channels),
             tuple(channel.control.emitted for channel in channels),
             np.array(lasts),

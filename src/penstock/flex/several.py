@@ -6,16 +6,20 @@ A copy has a channel for each side. Where the join has functions, a loop behind 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from penstock.engine.channel import Channel
 from penstock.engine.joint import JointNode, Sides, sharing
 from penstock.engine.run import Run
 from penstock.engine.sinks import ChannelSink
+from penstock.flex.beta import FirstSplit, NextSplit
 from penstock.flex.build import Flexible, Way, add_merges, flexible_node, homes_of, loop_of, ways_out
 from penstock.flex.joined import JoinSplit
 from penstock.flex.side import Side
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field
+from penstock.graph.tree import above
+from penstock.plan.beat import is_central
 from penstock.plan.fuse import Segment
 from penstock.plan.spec import RunEnd
 
@@ -34,37 +38,52 @@ def flexible(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> Iterat
 
 def _join(run: Run, joint: Segment, last: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
     """Make the parts of a flexible join; `last` is the loop of its functions, or the join itself."""
-    before = run.receiver_core(joint.sides[0])
-    homes = homes_of(run, last, before, sinks)
-    into = [[Way(run.channels[side], run.receiver_core(side), home) for home in homes] for side in joint.sides]
-    split = _split(run, joint, into, sinks)
-    made = Flexible(split, [split], cores={split: before}, readers=dict.fromkeys(joint.sides, split))
+    befores = [run.receiver_core(side) for side in joint.sides]
+    homes = homes_of(run, last, befores[0], sinks)
+    into = [
+        [Way(run.channels[side], before, home) for home in homes]
+        for side, before in zip(joint.sides, befores, strict=True)
+    ]
+    splits = _splits(run, joint, into, sinks)
+    made = Flexible(splits[0], [*dict.fromkeys(splits)], cores=dict(zip(splits, befores, strict=True)))
+    made.readers |= dict(zip(joint.sides, splits, strict=True))
     ends, out = [], []
     for copy, home in enumerate(homes):
-        ways = [side[copy] for side in into]
-        leaving = ways_out(run, sinks, home)
+        ways, leaving = [side[copy] for side in into], ways_out(run, sinks, home)
         nodes = _copy(run, joint, last, copy, [way.receiving for way in ways], sinks, leaving)
         made.nodes += nodes
         made.cores |= dict.fromkeys(nodes, home)
-        for way in ways:
+        for split, way in zip(splits, ways, strict=True):
             made.crossings += way.crossing(split, nodes[0])
         ends.append(nodes[-1])
         out.append(leaving)
     add_merges(run, made, last, sinks, ends, out)
+    made.merges += [split for split in made.nodes if isinstance(split, NextSplit)]
     return made
 
 
-def _split(run: Run, joint: Segment, into: Sequence[Sequence[Way]], sinks: Sequence[ChannelSink]) -> JoinSplit:
+def _splits(run: Run, joint: Segment, into: Sequence[Sequence[Way]], sinks: Sequence[ChannelSink]) -> list[Any]:
+    """Who takes from each side."""
     assert joint.meet is not None
     o, run_end, clock = run.options, run.planned.signals.index(RunEnd), _clock(run, joint)
     channels = [run.channels[side] for side in joint.sides]
-    sides = [
-        Side(channel, [way.sending for way in ways], clock, run_end) for channel, ways in zip(channels, into, strict=True)
-    ]
+    sending = [[way.sending for way in ways] for ways in into]
+    sides = [Side(channel, copies, clock, run_end) for channel, copies in zip(channels, sending, strict=True)]
     fed = [sink.sink.feeds for sink in sinks]
     told = [beats.clock for beats in run.heartbeats if any(each in beats.intervals for each in fed)]
-    shared, trace = sharing(run.tree, joint.meet), run.firings if o.trace else None
-    return JoinSplit(joint, Sides(channels, clock), sides, shared, told, o.channel_width, o.clock, trace)
+    given = (o.channel_width, o.clock, run.firings if o.trace else None)
+    if is_central(run.planned, run.heartbeats, joint):
+        shared = sharing(run.tree, joint.meet)
+        return [JoinSplit(joint, Sides(channels, clock), sides, shared, told, *given)] * len(sides)
+    is_late = _is_late(run, joint.meet)
+    first = FirstSplit(joint, sides[0], bool(told), is_late, *given)
+    return [first, *(NextSplit(joint, number, side, is_late, *given) for number, side in enumerate(sides[1:], 1))]
+
+
+def _is_late(run: Run, meet: n.Meet) -> bool:
+    """Whether signals that all sides have may stand behind an item: they were emitted before the streams parted."""
+    fork = run.tree.fork[meet]
+    return any(isinstance(node, n.Emit) and n.stem(node) is n.stem(meet.sides[0]) for node in (fork, *above(fork)))
 
 
 def _copy(
@@ -75,7 +94,7 @@ def _copy(
     sources: Sequence[Channel],
     sinks: Sequence[ChannelSink],
     ways: Sequence[Way],
-) -> list[JointNode | object]:
+) -> list[Any]:
     """One of the joins that do the same, with the loop of its functions; the first is the join's own."""
     o = run.options
     sides, trace = Sides(sources, _clock(run, joint)), run.firings if o.trace else None

@@ -57,13 +57,18 @@ class Side:
 
     def next_place(self, taken: Ensemble, row: int, mark: int, frontier: int) -> int:
         """The place of what comes at a row or a mark; where nothing is there, how far the side has come."""
-        control, found = self.source.control, [frontier, LAST]
-        left = slice(mark, taken.last_mark)
+        control, left = self.source.control, slice(mark, taken.last_mark)
         keys = control.keys[self.source.clocks.index(self.clock)][left]
-        found += keys[control.kinds[left] != CREDIT][:1].tolist()
+        found = keys[control.kinds[left] != CREDIT][:1].tolist()
         if row < taken.stop:
             found.append(STEPS * int(self.source.data.array_of(self.clock)[row]) + ITEM)
-        return int(min(found))
+        return int(min(found, default=min(frontier, LAST)))
+
+    def last_place(self, taken: Ensemble) -> int:
+        """The place of the last mark that is there; 0 where there is none."""
+        some = slice(taken.first_mark, taken.last_mark)
+        keys = self.source.control.keys[self.source.clocks.index(self.clock)][some]
+        return int(keys.max(initial=0))
 
     def reach(self, copy: int, taken: Ensemble, row: int, mark: int, most: int, before: int) -> tuple[int, int]:
         """How far a copy can be sent what stands before a place, up to a row, as it has room: the row and the mark."""

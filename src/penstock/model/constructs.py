@@ -6,7 +6,9 @@ functions here compose freely; `model.platform` puts them together for a program
 >>> sketch = Sketch()
 >>> chain(sketch, {"a": 2, "b": 3})
 >>> exclusive(sketch, "core 1", ["a"])
+'core 1 free'
 >>> exclusive(sketch, "core 2", ["b"])
+'core 2 free'
 >>> buffer(sketch, "a", "b", 1)
 >>> from penstock.model.exact import cycle_rate
 >>> cycle_rate(sketch.net(), "b")
@@ -18,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import pairwise
 
 from penstock.errors import ModelError
 from penstock.model.net import Constant, Drawn, Net, Number, Place, Role, Time, Traced, Transition, mean_time, timed
@@ -74,7 +77,9 @@ class Sketch:
 
     def _draft(self, name: str) -> Draft:
         if name not in self.transitions:
-            raise ModelError(f"transition {name!r}: an arc must begin or end at a transition of the sketch; add it first")
+            raise ModelError(
+                f"transition {name!r}: an arc must begin or end at a transition of the sketch; add it first"
+            )
         return self.transitions[name]
 
     def _draw(self, arcs: dict[str, int], place: str, tokens: int) -> None:
@@ -87,7 +92,7 @@ class Sketch:
 def chain(sketch: Sketch, tasks: Mapping[str, Time | Number]) -> None:
     """Tasks one after the other, with data from each to the next (figure 13)."""
     names = [sketch.transition(name, time) for name, time in tasks.items()]
-    for before, after in zip(names, names[1:], strict=False):
+    for before, after in pairwise(names):
         arc(sketch, before, after)
 
 
@@ -146,8 +151,8 @@ def exposed(size: Number, alpha: Number, beta: Number, work: Time, double_buffer
     >>> exposed(100, 5, Fraction(1, 10), timed(12))
     Fraction(3, 1)
     """
-    hidden = mean_time(work) if double_buffering else 0
-    return max(latency(size, alpha, beta) - hidden, Fraction(0))
+    whole = latency(size, alpha, beta)
+    return max(whole - mean_time(work), Fraction(0)) if double_buffering and whole else whole
 
 
 def portion(time: Time, pieces: int) -> Time:
@@ -211,11 +216,13 @@ def next_task(sketch: Sketch, task: str, time: Number, here: Site, there: Site, 
     flexible, as section 3.1 walks through it: while the block cannot be passed on and the core has nothing else to do,
     it works ahead on its oldest block, one piece at a time. The pieces done shorten what is left there.
 
-    Invariant: of the blocks that wait here the older has less left, so going by what is left keeps their order; and none
-    is passed on while the oldest is worked on.
+    Invariant: of the blocks that wait here the older has less left, so going by what is left keeps their order; and
+    none is passed on while the oldest is worked on.
     """
     if here.done is None:
-        raise ModelError(f"task {task!r}: its blocks must come from a core that passes them on; {here.core!r} is the last")
+        raise ModelError(
+            f"task {task!r}: its blocks must come from a core that passes them on; {here.core!r} is the last"
+        )
     if not 0 <= pieces < RANKS:
         raise ModelError(f"task {task!r}: a block must have 0 … {RANKS - 1} pieces; got {pieces}")
     whole = max(pieces, 1)
@@ -235,7 +242,9 @@ def next_task(sketch: Sketch, task: str, time: Number, here: Site, there: Site, 
         for slot in queue[:1]:
             sketch.give(f"{task}, {left} left", slot)
         if left and pieces:
-            _piece(sketch, f"{task} ahead at {left}", Fraction(time) / pieces, SPARE + left, place, ahead[left - 1], here)
+            _piece(
+                sketch, f"{task} ahead at {left}", Fraction(time) / pieces, SPARE + left, place, ahead[left - 1], here
+            )
             _hold(sketch, f"{task} ahead at {left}", still)
 
 

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from penstock.errors import ModelError, quoted
-from penstock.model.net import Constant, Net
+from penstock.model.net import Constant, Net, Place
 from penstock.model.wiring import in_ticks
 
 UNFOLDED = 200_000
@@ -87,8 +87,7 @@ def rounds(net: Net) -> list[int]:
     Parts of the net that no place connects have rounds of their own.
     """
     ends: list[list[tuple[int, Fraction, str]]] = [[] for _ in net.transitions]
-    for number, place in enumerate(net.places):
-        (source,), (target,) = net.producers[number], net.consumers[number]
+    for place, source, target in _joining(net):
         made = dict(net.transitions[source].gives)[place.name]
         taken = dict(net.transitions[target].takes)[place.name]
         ends[source].append((target, Fraction(made, taken), place.name))
@@ -103,6 +102,13 @@ def rounds(net: Net) -> list[int]:
             for member, rate in part.items():
                 counts[member] = (rate * scale).numerator // whole
     return counts
+
+
+def _joining(net: Net) -> Iterator[tuple[Place, int, int]]:
+    """The places with their producer and consumer; what nobody takes from holds nobody back."""
+    for number, place in enumerate(net.places):
+        if net.consumers[number]:
+            yield place, net.producers[number][0], net.consumers[number][0]
 
 
 def _balanced(
@@ -121,8 +127,8 @@ def _balanced(
                 waiting.append(other)
             elif part[other] != rate:
                 raise ModelError(
-                    f"place {place!r}: the weights of a net must balance, or its tokens run out or pile up; around this "
-                    f"place they do not: one side fires {rate} times where it must {part[other]} times; correct them"
+                    f"place {place!r}: the weights of a net must balance, or its tokens run out or pile up; around "
+                    f"this place they do not: one side fires {rate} times where it must {part[other]} times; correct them"
                 )
     return part
 
@@ -130,27 +136,28 @@ def _balanced(
 def _check(net: Net, transition: str) -> None:
     if transition not in {t.name for t in net.transitions}:
         raise ModelError(f"cycle_rate: {transition!r} must be a transition of the net, and is none")
-    many = [p.name for p, taking in zip(net.places, net.consumers, strict=True) if len(taking) != 1]
-    many += [p.name for p, giving in zip(net.places, net.producers, strict=True) if len(giving) != 1]
+    ends = zip(net.places, net.producers, net.consumers, strict=True)
+    many = [place.name for place, giving, taking in ends if taking and (len(giving), len(taking)) != (1, 1)]
     if many:
         raise ModelError(
             "net: for an exact rate each place must have one producer and one consumer, so that nothing is chosen; "
-            f"not so {quoted(dict.fromkeys(many[:8]))}; simulate the net instead"
+            f"not so {quoted(many[:8])}; simulate the net instead"
         )
     varying = [t.name for t in net.transitions if not isinstance(t.time, Constant)]
     if varying:
-        raise ModelError(f"net: for an exact rate each time must be constant; not so {quoted(varying[:8])}; simulate it")
+        raise ModelError(
+            f"net: for an exact rate each time must be constant; not so {quoted(varying[:8])}; simulate it"
+        )
 
 
 def _unfolded(net: Net, repeated: Sequence[int], firsts: Sequence[int]) -> list[Edge]:
-    """The net with a transition for each firing of a round: an edge for each token or group of tokens that one waits for.
+    """The net with a transition for each firing of a round: an edge for each group of tokens that one waits for.
 
     The n-th firing of a consumer takes up to token `taken · n`; of these the place has `tokens` at first, so that the
     last comes from the producer's firing that makes token `taken · n - tokens`, maybe in a round before.
     """
     edges = []
-    for number, place in enumerate(net.places):
-        (source,), (target,) = net.producers[number], net.consumers[number]
+    for place, source, target in _joining(net):
         made = dict(net.transitions[source].gives)[place.name]
         taken = dict(net.transitions[target].takes)[place.name]
         time = in_ticks(net, net.transitions[source].time.values[0])

@@ -1,4 +1,4 @@
-"""The event loop of a net, compiled: the rules of `model.net` on arrays.
+"""The event loop of a net, compiled: the rules of `model.net` on tables of whole numbers.
 
 A transition that is not enabled *waits* at one place that lacks tokens for it, in the queue of those that take the same
 number of tokens there (a *class*). Tokens that arrive at a place wake only the first of each class, in the order in
@@ -6,8 +6,11 @@ which transitions start; when that one has started or gone to wait elsewhere, it
 that a thousand transitions compete for costs the logarithm of a thousand, and a firing costs its arcs times the
 logarithm of the net.
 
-Invariant, whenever the loop looks for what to start: a transition is either in the queue `ready`, or it waits at a place
-that lacks tokens for it, or it waits in a class behind one that is ready and comes before it.
+Invariant, whenever the loop looks for what to start: a transition is either in the queue `ready`, or it waits at a
+place that lacks tokens for it, or it waits in a class behind one that is ready and comes before it.
+
+A table has a row for each thing and a column for each fact, so that what is used together lies together. The functions
+take the tables one by one, as arrays: handing them on as one record costs more than a firing.
 """
 
 from __future__ import annotations
@@ -17,268 +20,272 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
-# What `numbers` holds.
-NOW, SEQUENCE, RUNNING, READY, INSTANTS, LOGGED, SETTLED, BURST = range(8)
-# What `hashes` holds: of the marking, of the running firings, and of them times their ends.
-MARKING, FIRINGS, ENDS = range(3)
+# Columns of `transitions`. KEY is the place in the order of starting: the priority, then when it last fired. HOME is
+# the class that a ready one was woken from, or -1. The rest does not change.
+KEY, HOME, STARTED, FINISHED, BUSY, TAKES, GIVES, KIND, TIMES, COUNT, STREAM, MIX, LOG = range(13)
+# Columns of `places`: tokens now, and the most that were there for any time; tokens summed over time, and time without
+# any, up to CHANGED.
+TOKENS, MOST, AREA, EMPTY, CHANGED, CLASSES, HASH = range(7)
+# Columns of `classes`: who takes WEIGHT tokens from PLACE; WAITING of them are in the queue, from FIRST on.
+PLACE, WEIGHT, FIRST, WAITING = range(4)
+# Columns of `takes` and `gives`: PLACE, WEIGHT, and the class of what is taken.
+CLASS = 2
+# `TAKES`, `GIVES` and `CLASSES` are where the rows begin; they end where those of the next row begin.
+
+# What `numbers` holds. The last three are hashes: of the marking, of what runs, and of that times its ends.
+NOW, SEQUENCE, RUNNING, READY, INSTANTS, LOGGED, SETTLED, BURST, MARKED, RUNS, ENDS = range(11)
 # Why the loop came back.
 FIRED, LATE, STOPPED, FULL, ENDLESS, SEEN, TOLD = range(7)
+# Kinds of times.
+CONSTANT, TRACED, DRAWN = range(3)
 
 PRIORITY_SHIFT = 48
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-class Wiring(NamedTuple):
-    """What does not change: arcs by transition, classes by place, times, and the numbers that make fingerprints."""
-
-    take_starts: Any
-    take_places: Any
-    take_weights: Any
-    take_classes: Any
-    give_starts: Any
-    give_places: Any
-    give_weights: Any
-    place_classes: Any
-    """The classes of place p are `place_classes[p]` up to `place_classes[p + 1]`."""
-    class_places: Any
-    class_weights: Any
-    class_starts: Any
-    time_kinds: Any
-    time_starts: Any
-    time_counts: Any
-    time_values: Any
-    streams: Any
-    place_hashes: Any
-    transition_hashes: Any
-    is_logged: Any
+# Nothing here makes an array, so none needs counting of its users, which would cost more than the work.
+_compiled = numba.njit(cache=True, nogil=True, _nrt=False)
 
 
-class State(NamedTuple):
-    """What changes. All arrays; `numbers` and `hashes` hold the single values."""
+class Tables(NamedTuple):
+    """A net that runs. A queue is a heap of rows (key, who)."""
 
     numbers: Any
-    hashes: Any
-    tokens: Any
-    most: Any
-    areas: Any
-    """For each place, its tokens summed over the time up to `changed`."""
-    empty: Any
-    """For each place, the time that it held no token, up to `changed`."""
-    changed: Any
-    keys: Any
-    """For each transition its place in the order of starting: the priority, then when it last fired."""
-    homes: Any
-    """For each ready transition, the class that it was woken from, or -1."""
-    started: Any
-    finished: Any
-    busy: Any
-    ready_keys: Any
-    ready_who: Any
-    waiting_keys: Any
-    waiting_who: Any
+    transitions: Any
+    places: Any
+    classes: Any
+    takes: Any
+    gives: Any
+    times: Any
+    ready: Any
     waiting: Any
-    """How many wait in each class."""
-    event_ends: Any
-    event_who: Any
-    log_who: Any
-    log_starts: Any
-    log_ends: Any
+    events: Any
+    log: Any
+    """Rows of (who, start, end)."""
 
 
-@numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _push(keys: Any, who: Any, first: Any, size: Any, key: Any, one: Any) -> None:
+@_compiled
+def _push(heap: Any, first: Any, size: Any, key: Any, one: Any) -> None:
     """Put one into a heap that lies from `first` on and has `size` members."""
     at = size
     while at > 0:
         above = (at - 1) >> 1
-        if keys[first + above] <= key:
+        if heap[first + above, 0] <= key:
             break
-        keys[first + at] = keys[first + above]
-        who[first + at] = who[first + above]
+        heap[first + at, 0] = heap[first + above, 0]
+        heap[first + at, 1] = heap[first + above, 1]
         at = above
-    keys[first + at] = key
-    who[first + at] = one
+    heap[first + at, 0] = key
+    heap[first + at, 1] = one
 
 
-@numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _pop(keys: Any, who: Any, first: Any, size: Any) -> Any:
+@_compiled
+def _pop(heap: Any, first: Any, size: Any) -> Any:
     """Take the first out of a heap of `size` members."""
-    taken = who[first]
+    taken = heap[first, 1]
     last = size - 1
-    key, one = keys[first + last], who[first + last]
+    key, one = heap[first + last, 0], heap[first + last, 1]
     at = 0
     while True:
         below = 2 * at + 1
         if below >= last:
             break
-        if below + 1 < last and keys[first + below + 1] < keys[first + below]:
+        if below + 1 < last and heap[first + below + 1, 0] < heap[first + below, 0]:
             below += 1
-        if keys[first + below] >= key:
+        if heap[first + below, 0] >= key:
             break
-        keys[first + at] = keys[first + below]
-        who[first + at] = who[first + below]
+        heap[first + at, 0] = heap[first + below, 0]
+        heap[first + at, 1] = heap[first + below, 1]
         at = below
-    keys[first + at] = key
-    who[first + at] = one
+    heap[first + at, 0] = key
+    heap[first + at, 1] = one
     return taken
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _lacks(wiring: Wiring, state: State, transition: Any) -> Any:
-    """The first arc on which the transition lacks tokens, or -1 where it is enabled."""
-    for arc in range(wiring.take_starts[transition], wiring.take_starts[transition + 1]):
-        if state.tokens[wiring.take_places[arc]] < wiring.take_weights[arc]:
+@_compiled
+def _lacks(transitions: Any, places: Any, takes: Any, one: Any) -> Any:
+    """The first arc on which a transition lacks tokens, or -1 where it is enabled."""
+    for arc in range(transitions[one, TAKES], transitions[one + 1, TAKES]):
+        if places[takes[arc, PLACE], TOKENS] < takes[arc, WEIGHT]:
             return arc
     return -1
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _settle(wiring: Wiring, state: State, transition: Any, home: Any) -> Any:
+@_compiled
+def _settle(
+    numbers: Any, transitions: Any, places: Any, classes: Any, takes: Any, ready: Any, waiting: Any, one: Any, home: Any
+) -> Any:
     """Put a transition into `ready` where it is enabled, else let it wait; tell which."""
-    arc = _lacks(wiring, state, transition)
-    key = state.keys[transition]
+    arc = _lacks(transitions, places, takes, one)
+    key = transitions[one, KEY]
     if arc < 0:
-        _push(state.ready_keys, state.ready_who, 0, state.numbers[READY], key, transition)
-        state.numbers[READY] += 1
-        state.homes[transition] = home
+        _push(ready, 0, numbers[READY], key, one)
+        numbers[READY] += 1
+        transitions[one, HOME] = home
         return True
-    group = wiring.take_classes[arc]
-    _push(state.waiting_keys, state.waiting_who, wiring.class_starts[group], state.waiting[group], key, transition)
-    state.waiting[group] += 1
+    group = takes[arc, CLASS]
+    _push(waiting, classes[group, FIRST], classes[group, WAITING], key, one)
+    classes[group, WAITING] += 1
     return False
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _wake(wiring: Wiring, state: State, group: Any) -> None:
+@_compiled
+def _wake(
+    numbers: Any, transitions: Any, places: Any, classes: Any, takes: Any, ready: Any, waiting: Any, group: Any
+) -> None:
     """Make the first of a class ready, if the place has the tokens; those that lack others go to wait for them."""
-    while state.waiting[group] > 0 and state.tokens[wiring.class_places[group]] >= wiring.class_weights[group]:
-        one = _pop(state.waiting_keys, state.waiting_who, wiring.class_starts[group], state.waiting[group])
-        state.waiting[group] -= 1
-        if _settle(wiring, state, one, group):
+    while classes[group, WAITING] > 0 and places[classes[group, PLACE], TOKENS] >= classes[group, WEIGHT]:
+        one = _pop(waiting, classes[group, FIRST], classes[group, WAITING])
+        classes[group, WAITING] -= 1
+        if _settle(numbers, transitions, places, classes, takes, ready, waiting, one, group):
             break
 
 
-@numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _change(wiring: Wiring, state: State, place: Any, by: Any) -> None:
+@_compiled
+def _change(numbers: Any, places: Any, place: Any, by: Any) -> None:
     """Change the tokens of a place, and keep its account."""
-    now = state.numbers[NOW]
-    held = state.tokens[place]
-    passed = now - state.changed[place]
+    held = places[place, TOKENS]
+    passed = numbers[NOW] - places[place, CHANGED]
     if passed > 0:
-        state.areas[place] += held * passed
+        places[place, AREA] += held * passed
         if held == 0:
-            state.empty[place] += passed
-        state.changed[place] = now
-    held += by
-    state.tokens[place] = held
-    if held > state.most[place]:
-        state.most[place] = held
-    state.hashes[MARKING] += wiring.place_hashes[place] * np.uint64(by)
+            places[place, EMPTY] += passed
+        if held > places[place, MOST]:
+            places[place, MOST] = held
+        places[place, CHANGED] = numbers[NOW]
+    places[place, TOKENS] = held + by
+    numbers[MARKED] += places[place, HASH] * by
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _give(wiring: Wiring, state: State, transition: Any) -> None:
-    state.finished[transition] += 1
-    for arc in range(wiring.give_starts[transition], wiring.give_starts[transition + 1]):
-        place = wiring.give_places[arc]
-        _change(wiring, state, place, wiring.give_weights[arc])
-        for group in range(wiring.place_classes[place], wiring.place_classes[place + 1]):
-            if state.waiting[group] > 0:
-                _wake(wiring, state, group)
+@_compiled
+def _give(
+    numbers: Any,
+    transitions: Any,
+    places: Any,
+    classes: Any,
+    takes: Any,
+    gives: Any,
+    ready: Any,
+    waiting: Any,
+    one: Any,
+) -> None:
+    """Let a firing give its tokens, and wake who waits for them."""
+    transitions[one, FINISHED] += 1
+    for arc in range(transitions[one, GIVES], transitions[one + 1, GIVES]):
+        place = gives[arc, PLACE]
+        _change(numbers, places, place, gives[arc, WEIGHT])
+        for group in range(places[place, CLASSES], places[place + 1, CLASSES]):
+            if classes[group, WAITING] > 0:
+                _wake(numbers, transitions, places, classes, takes, ready, waiting, group)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _time(wiring: Wiring, state: State, transition: Any) -> Any:
-    """How long the next firing takes. A draw depends on the seed, the transition's name and the firing's number only."""
-    kind, start = wiring.time_kinds[transition], wiring.time_starts[transition]
-    if kind == 0:
-        return wiring.time_values[start]
-    count, many = state.started[transition], wiring.time_counts[transition]
-    if kind == 1:
-        return wiring.time_values[start + count % many]
-    word = wiring.streams[transition] + np.uint64(count + 1) * _GOLDEN
+@_compiled
+def _time(transitions: Any, times: Any, one: Any) -> Any:
+    """How long the next firing takes. A draw depends on the seed, the transition's name and the firing's number."""
+    kind, first = transitions[one, KIND], transitions[one, TIMES]
+    if kind == CONSTANT:
+        return times[first]
+    count, many = transitions[one, STARTED], transitions[one, COUNT]
+    if kind == TRACED:
+        return times[first + count % many]
+    word = np.uint64(transitions[one, STREAM]) + np.uint64(count + 1) * _GOLDEN
     word = (word ^ (word >> np.uint64(30))) * _MIX_1
     word = (word ^ (word >> np.uint64(27))) * _MIX_2
     word = word ^ (word >> np.uint64(31))
-    return wiring.time_values[start + np.int64(((word >> np.uint64(33)) * np.uint64(many)) >> np.uint64(31))]
+    return times[first + np.int64(((word >> np.uint64(33)) * np.uint64(many)) >> np.uint64(31))]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _fire(wiring: Wiring, state: State, transition: Any) -> None:
-    numbers, now = state.numbers, state.numbers[NOW]
-    for arc in range(wiring.take_starts[transition], wiring.take_starts[transition + 1]):
-        _change(wiring, state, wiring.take_places[arc], -wiring.take_weights[arc])
-    time = _time(wiring, state, transition)
-    state.started[transition] += 1
-    state.busy[transition] += time
-    state.keys[transition] = (state.keys[transition] >> PRIORITY_SHIFT << PRIORITY_SHIFT) | numbers[SEQUENCE]
+@_compiled
+def _start(numbers: Any, transitions: Any, places: Any, takes: Any, times: Any, events: Any, log: Any, one: Any) -> Any:
+    """Start a firing; tell whether it takes no time, so that it gives its tokens at once."""
+    now, time = numbers[NOW], _time(transitions, times, one)
+    for arc in range(transitions[one, TAKES], transitions[one + 1, TAKES]):
+        _change(numbers, places, takes[arc, PLACE], -takes[arc, WEIGHT])
+    transitions[one, STARTED] += 1
+    transitions[one, BUSY] += time
+    transitions[one, KEY] = (transitions[one, KEY] >> PRIORITY_SHIFT << PRIORITY_SHIFT) | numbers[SEQUENCE]
     numbers[SEQUENCE] += 1
-    if wiring.is_logged[transition] and numbers[LOGGED] < len(state.log_who):
+    if transitions[one, LOG] and numbers[LOGGED] < len(log):
         at = numbers[LOGGED]
-        state.log_who[at], state.log_starts[at], state.log_ends[at] = transition, now, now + time
+        log[at, 0], log[at, 1], log[at, 2] = one, now, now + time
         numbers[LOGGED] += 1
     if time == 0:
-        _give(wiring, state, transition)
-        return
-    _push(state.event_ends, state.event_who, 0, numbers[RUNNING], now + time, transition)
+        return True
+    _push(events, 0, numbers[RUNNING], now + time, one)
     numbers[RUNNING] += 1
-    state.hashes[FIRINGS] += wiring.transition_hashes[transition]
-    state.hashes[ENDS] += wiring.transition_hashes[transition] * np.uint64(now + time)
+    numbers[RUNS] += transitions[one, MIX]
+    numbers[ENDS] += transitions[one, MIX] * (now + time)
+    return False
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _finish(wiring: Wiring, state: State) -> None:
-    """Go to the next instant, and let all firings that end there give their tokens."""
-    numbers = state.numbers
-    numbers[NOW] = state.event_ends[0]
-    numbers[SETTLED], numbers[BURST] = 0, numbers[SEQUENCE]
-    while numbers[RUNNING] > 0 and state.event_ends[0] == numbers[NOW]:
-        transition = _pop(state.event_ends, state.event_who, 0, numbers[RUNNING])
-        numbers[RUNNING] -= 1
-        state.hashes[FIRINGS] -= wiring.transition_hashes[transition]
-        state.hashes[ENDS] -= wiring.transition_hashes[transition] * np.uint64(numbers[NOW])
-        _give(wiring, state, transition)
-
-
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def prepare(wiring: Wiring, state: State) -> None:
+@_compiled
+def prepare(
+    numbers: Any,
+    transitions: Any,
+    places: Any,
+    classes: Any,
+    takes: Any,
+    gives: Any,
+    times: Any,
+    ready: Any,
+    waiting: Any,
+    events: Any,
+    log: Any,
+) -> None:
     """Put every transition where it belongs at the start."""
-    for transition in range(len(wiring.take_starts) - 1):
-        _settle(wiring, state, transition, -1)
+    for one in range(len(transitions) - 1):
+        _settle(numbers, transitions, places, classes, takes, ready, waiting, one, -1)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def fingerprint(state: State) -> Any:
+@_compiled
+def fingerprint(numbers: Any) -> Any:
     """A number that two equal states share: of the marking, and of what runs and for how long yet."""
-    return state.hashes[MARKING] + state.hashes[ENDS] - state.hashes[FIRINGS] * np.uint64(state.numbers[NOW])
+    return numbers[MARKED] + numbers[ENDS] - numbers[RUNS] * numbers[NOW]
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@_compiled
 def advance(
-    wiring: Wiring, state: State, firings: int, latest: int, instants: int, burst: int, seeks: bool, sought: Any
+    firings: int,
+    latest: int,
+    instants: int,
+    burst: int,
+    seeks: bool,
+    sought: int,
+    numbers: Any,
+    transitions: Any,
+    places: Any,
+    classes: Any,
+    takes: Any,
+    gives: Any,
+    times: Any,
+    ready: Any,
+    waiting: Any,
+    events: Any,
+    log: Any,
 ) -> Any:
     """Run until one of these: so many firings or instants, a later time, nothing left that runs, no room for another
     event, more than `burst` firings at one instant, or an instant with the fingerprint sought."""
-    numbers = state.numbers
     while True:
         while numbers[READY] > 0:
-            if numbers[RUNNING] == len(state.event_who):
+            if numbers[RUNNING] == len(events):
                 return FULL
             if numbers[SEQUENCE] - numbers[BURST] > burst:
                 return ENDLESS
-            transition = _pop(state.ready_keys, state.ready_who, 0, numbers[READY])
+            one = _pop(ready, 0, numbers[READY])
             numbers[READY] -= 1
-            home = state.homes[transition]
-            if _lacks(wiring, state, transition) < 0:
-                _fire(wiring, state, transition)
-            _settle(wiring, state, transition, -1)
+            home = transitions[one, HOME]
+            if _lacks(transitions, places, takes, one) < 0 and _start(
+                numbers, transitions, places, takes, times, events, log, one
+            ):
+                _give(numbers, transitions, places, classes, takes, gives, ready, waiting, one)
+            _settle(numbers, transitions, places, classes, takes, ready, waiting, one, -1)
             if home >= 0:
-                _wake(wiring, state, home)
+                _wake(numbers, transitions, places, classes, takes, ready, waiting, home)
         if numbers[SETTLED] == 0:
             numbers[SETTLED] = 1
             numbers[INSTANTS] += 1
-            if seeks and fingerprint(state) == sought:
+            if seeks and fingerprint(numbers) == sought:
                 return SEEN
         if numbers[RUNNING] == 0:
             return STOPPED
@@ -286,6 +293,13 @@ def advance(
             return FIRED
         if numbers[INSTANTS] >= instants:
             return TOLD
-        if state.event_ends[0] > latest:
+        if events[0, 0] > latest:
             return LATE
-        _finish(wiring, state)
+        numbers[NOW] = events[0, 0]
+        numbers[SETTLED], numbers[BURST] = 0, numbers[SEQUENCE]
+        while numbers[RUNNING] > 0 and events[0, 0] == numbers[NOW]:
+            one = _pop(events, 0, numbers[RUNNING])
+            numbers[RUNNING] -= 1
+            numbers[RUNS] -= transitions[one, MIX]
+            numbers[ENDS] -= transitions[one, MIX] * numbers[NOW]
+            _give(numbers, transitions, places, classes, takes, gives, ready, waiting, one)

@@ -3,8 +3,8 @@
 The rules, as section 4 of the paper on flexible filters states them, made exact where it leaves a choice:
 
 1. A transition is *enabled* while each place it takes from holds at least the weight of the arc.
-2. Whatever is enabled fires, at once and as often as its tokens allow: it takes its tokens when it starts and gives them
-   when its execution time has passed. Nothing but tokens limits how often a transition runs at the same time.
+2. Whatever is enabled fires, at once and as often as its tokens allow: it takes its tokens when it starts and gives
+   them when its execution time has passed. Nothing but tokens limits how often a transition runs at the same time.
 3. At an instant, first all firings that end there give their tokens. Then transitions start one by one until none is
    enabled. One that takes no time gives its tokens in the same step.
 4. Of several that are enabled, those of the lowest `priority` start first (a permanent priority, such as that of the

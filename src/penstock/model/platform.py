@@ -75,8 +75,8 @@ class Platform:
     block has, the least that a flexible task works on. `memory` is the blocks that a core's memory holds, for all cores
     or by name: a block is in it from when it is received until it is passed on. A message between cores takes
     `alpha + beta · bytes`; with `double_buffering` the work of the receiver hides as much of it as that lasts.
-    `overhead` is the time that splitting and merging adds to a block of a flexible task. With `spare_copies` a copy works
-    only when its core has nothing else to do; without, it takes turns with the core's own tasks.
+    `overhead` is the time that splitting and merging adds to a block of a flexible task. With `spare_copies` a copy
+    works only when its core has nothing else to do; without, it takes turns with the core's own tasks.
     """
 
     tasks: tuple[Task, ...]
@@ -121,7 +121,8 @@ class Platform:
                 if end not in names:
                     raise ModelError(f"{arc}: it must join two tasks; {end!r} is none; the tasks are {quoted(names)}")
         _check_unique(
-            "platform: two tasks must be joined by one arc; add the sizes", [f"{a.source} → {a.target}" for a in self.arcs]
+            "platform: two tasks must be joined by one arc; add the sizes",
+            [f"{a.source} → {a.target}" for a in self.arcs],
         )
         left = {name: len(self.into(name)) for name in names}
         free = [name for name, count in left.items() if count == 0]
@@ -132,7 +133,9 @@ class Platform:
                     free.append(arc.target)
         stuck = sorted(name for name, count in left.items() if count)
         if stuck:
-            raise ModelError(f"platform: arcs must not lead in a circle; they do around {quoted(stuck)}; cut one of them")
+            raise ModelError(
+                f"platform: arcs must not lead in a circle; they do around {quoted(stuck)}; cut one of them"
+            )
 
     def _check_numbers(self) -> None:
         if not isinstance(self.tokens, int) or self.tokens < 1:
@@ -158,14 +161,14 @@ class Platform:
             return
         if not arcs:
             raise ModelError(
-                f"task {task.name!r}: a flexible task must take its blocks from another task, which splits them; it begins "
-                "the stream; make a task of its reading and another of its work"
+                f"task {task.name!r}: a flexible task must take its blocks from another task, which splits them; it "
+                "begins the stream; make a task of its reading and another of its work"
             )
         for core in (task.core, *task.copies):
             if not self.is_in_place(task, core) and not any(self._is_bounded(arc, core) for arc in arcs):
                 raise ModelError(
-                    f"task {task.name!r}: each copy of a flexible task must have a bounded input, for a full one is what "
-                    f"sends blocks to the next; that on {core!r} has none; give an arc to the task a capacity, or "
+                    f"task {task.name!r}: each copy of a flexible task must have a bounded input, for a full one is "
+                    f"what sends blocks to the next; that on {core!r} has none; give an arc to the task a capacity, or "
                     f"{core!r} a memory"
                 )
 
@@ -209,7 +212,7 @@ class Platform:
         """The tasks that end the stream."""
         return tuple(task for task in self.tasks if not self.out_of(task.name))
 
-    @property
+    @cached_property
     def grain(self) -> int:
         """The tokens that a block counts for in the net: 1 where nothing is flexible, as blocks stay whole then."""
         return self.tokens if any(task.copies for task in self.tasks) else 1

@@ -1,4 +1,4 @@
-"""What a platform will give: throughput, latency, how busy each core is, how long the queues are, and what limits it."""
+"""What a platform will give: throughput, latency, how busy cores are, how long queues are, and what limits it."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import ModelError
+from penstock.errors import ModelError, quoted
 from penstock.model.build import blocks_a_firing, net_of, queue_places, workers
-from penstock.model.net import Net
+from penstock.model.net import Net, lacking
 from penstock.model.platform import Platform, Task
 from penstock.model.simulate import FIRINGS, Run, simulate
 
@@ -37,7 +37,7 @@ class Prediction:
     queues: Mapping[tuple[str, str], Fraction]
     """For each arc the blocks that wait on it, in the mean, on either side."""
     longest: Mapping[tuple[str, str], Fraction]
-    """For each arc the most blocks that ever waited on it."""
+    """For each arc the blocks that waited on it at most, for any time."""
     critical: str
     """The core, the memory or the buffer that limits the throughput: the busiest core, or the room most often full."""
     shares: Mapping[str, Mapping[str, Fraction]]
@@ -49,8 +49,8 @@ class Prediction:
         busiest = ", ".join(f"{core} {float(share):.0%}" for core, share in self.utilisation.items())
         exact = "exactly" if self.is_exact else "about"
         return (
-            f"throughput {exact} {float(self.throughput):.6g} blocks a unit of time, latency {float(self.latency):.6g}; "
-            f"busy: {busiest}; limited by {self.critical}"
+            f"throughput {exact} {float(self.throughput):.6g} blocks a unit of time, latency {float(self.latency):.6g}"
+            f"; busy: {busiest}; limited by {self.critical}"
         )
 
 
@@ -66,11 +66,8 @@ def predict(platform: Platform, *, firings: int = FIRINGS, seed: int = 0) -> Pre
     net = net_of(platform)
     ends = [name for task in (*platform.sources, *platform.sinks) for name in workers(platform, task)]
     run = simulate(net, firings=firings, seed=seed, log=firings + len(net.transitions), logged=set(ends))
+    _check_progress(platform, run)
     throughput = min(rate(platform, run, task) for task in platform.sinks)
-    if throughput == 0:
-        raise ModelError(
-            f"predict: blocks must come through in the time simulated; none did in {run.firings:,} firings; allow more firings"
-        )
     mean, slow = latencies(platform, run)
     utilisation = {core: _busy(net, run, core) for core in platform.cores}
     return Prediction(
@@ -84,6 +81,19 @@ def predict(platform: Platform, *, firings: int = FIRINGS, seed: int = 0) -> Pre
         {task.name: shares(platform, run, task) for task in platform.tasks if task.copies},
         run.is_periodic,
         run.firings,
+    )
+
+
+def _check_progress(platform: Platform, run: Run) -> None:
+    """Every task must get on, or a part of the net is stuck while another runs."""
+    stuck = [task.name for task in platform.tasks if rate(platform, run, task) == 0]
+    if not stuck:
+        return
+    missing = lacking(run.net, map(run.left, (place.name for place in run.net.places)))
+    places = [place for place, names in missing.items() if not {name for name in names if run.count(name)}]
+    raise ModelError(
+        f"predict: each task must get on in the time simulated; not so {quoted(stuck)} in {run.firings:,} firings; "
+        f"these places lack tokens: {quoted(places[:8])}; enlarge a buffer or a memory, or allow more firings"
     )
 
 
@@ -117,7 +127,9 @@ def latencies(platform: Platform, run: Run) -> tuple[Fraction, Fraction]:
 
     The n-th block to end is taken for the n-th to start, as in a stream that keeps its order.
     """
-    starts = _extreme([_times(platform, run, task, run.log_starts, first=True) for task in platform.sources], np.minimum)
+    starts = _extreme(
+        [_times(platform, run, task, run.log_starts, first=True) for task in platform.sources], np.minimum
+    )
     ends = _extreme([_times(platform, run, task, run.log_ends, first=False) for task in platform.sinks], np.maximum)
     begin, end = int(run.begin * run.net.ticks), int(run.end * run.net.ticks)
     many = min(len(starts), len(ends))

@@ -1,4 +1,4 @@
-"""Runs of a net: what happened in how much time, and where every time is constant, the state that comes back exactly."""
+"""Runs of a net: what happened in how much time; where every time is constant, up to a state that comes back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from penstock.errors import ModelError, quoted
 from penstock.model import loop
 from penstock.model.net import LONGEST, Net, lacking
-from penstock.model.wiring import start, wiring, with_more_events
+from penstock.model.wiring import tables, with_more_events
 
 FIRINGS = 200_000
 BURST = 1_000_000
@@ -88,7 +88,7 @@ class Run:
         return Fraction(int(self._areas[self._at(place)]), self.net.ticks) / self.time
 
     def most(self, place: str) -> int:
-        """The most tokens that a place ever held, since the start of the run."""
+        """The most tokens that a place held for any time, since the start of the run."""
         return int(self._most[self._at(place)])
 
     def empty(self, place: str) -> Fraction:
@@ -159,6 +159,8 @@ class Mark:
     areas: Any
     empty: Any
     tokens: Any
+    held: Any
+    """How long each place has had its tokens."""
     running: Any
     order: Any
 
@@ -176,34 +178,32 @@ class Machine:
 
     def __init__(self, net: Net, seed: int, logged: frozenset[str], log: int) -> None:
         self.net = net
-        self.wires = wiring(net, seed, logged)
-        self.state = start(net, self.wires, log)
+        self.tables = tables(net, seed, logged, log)
         self.burst = BURST + 16 * len(net.transitions)
 
     @property
     def fired(self) -> int:
-        return int(self.state.numbers[loop.SEQUENCE]) - len(self.net.transitions)
+        return int(self.tables.numbers[loop.SEQUENCE]) - len(self.net.transitions)
 
-    def advance(
-        self, firings: int, latest: int = LONGEST, instants: int = LONGEST, sought: np.uint64 | None = None
-    ) -> int:
+    def advance(self, firings: int, latest: int = LONGEST, instants: int = LONGEST, sought: int | None = None) -> int:
         """Run on until the loop comes back for a reason that is the caller's."""
         most, seeks = firings + len(self.net.transitions), sought is not None
-        hash_sought = np.uint64(0) if sought is None else sought
         while True:
-            why = loop.advance(self.wires, self.state, most, latest, instants, self.burst, seeks, hash_sought)
+            why = loop.advance(most, latest, instants, self.burst, seeks, sought or 0, *self.tables)
             if why == loop.ENDLESS:
                 raise self.endless()
             if why == loop.LATE and latest == LONGEST:
-                raise ModelError("simulate: a run must end before 2⁵⁰ ticks; it did not; count in a coarser unit of time")
+                raise ModelError(
+                    "simulate: a run must end before 2⁵⁰ ticks; it did not; count in a coarser unit of time"
+                )
             if why != loop.FULL:
                 return int(why)
-            self.state = with_more_events(self.state)
+            self.tables = with_more_events(self.tables)
 
     def period(self, firings: int) -> Run:
         """Run until a state comes back. Brent's way: look for one state only, and for a later one ever more rarely."""
         kept, instants = self.mark(), 1
-        sought: np.uint64 | None = None
+        sought: int | None = None
         half: Mark | None = None
         while True:
             why = self.advance(firings, instants=instants, sought=sought)
@@ -216,7 +216,7 @@ class Machine:
                 return self.run(half or kept, now)
             if why == loop.TOLD:
                 half, kept, instants = kept if self.fired > firings // 64 else None, now, 2 * instants
-                sought = np.uint64(loop.fingerprint(self.state))
+                sought = int(loop.fingerprint(self.tables.numbers))
 
     def stretch(self, firings: int) -> Run:
         """Run so long, and leave the beginning out of the account."""
@@ -240,32 +240,33 @@ class Machine:
     def through(self, until: int | Fraction, may_stop: bool) -> Run:
         begin = self.mark()
         ticks = int(Fraction(until) * self.net.ticks)
-        if not 0 < ticks < LONGEST:
+        if not 0 < ticks < LONGEST:  # nothing can be said of no time
             raise ModelError(f"simulate: it must run until a time in 0 … 2⁵⁰ ticks; got until={until}")
         why = self.advance(LONGEST, ticks)
         if why == loop.STOPPED and not may_stop:
             raise self.stopped()
-        self.state.numbers[loop.NOW] = max(int(self.state.numbers[loop.NOW]), ticks)
+        self.tables.numbers[loop.NOW] = max(int(self.tables.numbers[loop.NOW]), ticks)
         return self.run(begin, self.mark(), has_stopped=why == loop.STOPPED)
 
     def mark(self) -> Mark:
-        state, now = self.state, int(self.state.numbers[loop.NOW])
-        passed = now - state.changed
-        running = int(state.numbers[loop.RUNNING])
-        ends, who = state.event_ends[:running], state.event_who[:running]
+        numbers, transitions, places = self.tables[:3]
+        transitions, places = transitions[:-1], places[:-1]
+        now = int(numbers[loop.NOW])
+        ends, who = self.tables.events[: numbers[loop.RUNNING]].T
         by_transition = np.lexsort((ends, who))
-        over = np.bincount(who, weights=None, minlength=len(state.busy))
-        yet = np.zeros_like(state.busy)
+        yet = np.zeros(len(transitions), np.int64)
         np.add.at(yet, who, ends - now)
+        passed, tokens = now - places[:, loop.CHANGED], places[:, loop.TOKENS]
         return Mark(
             now,
-            state.started - over,
-            state.busy - yet,
-            state.areas + state.tokens * passed,
-            state.empty + np.where(state.tokens == 0, passed, 0),
-            state.tokens.copy(),
+            transitions[:, loop.FINISHED].copy(),
+            transitions[:, loop.BUSY] - yet,
+            places[:, loop.AREA] + tokens * passed,
+            places[:, loop.EMPTY] + np.where(tokens == 0, passed, 0),
+            tokens.copy(),
+            passed,
             np.stack([who[by_transition], ends[by_transition] - now]),
-            np.argsort(state.keys),
+            np.argsort(transitions[:, loop.KEY]),
         )
 
     def run(self, begin: Mark, end: Mark, is_periodic: bool = False, has_stopped: bool = False) -> Run:
@@ -282,17 +283,17 @@ class Machine:
             is_periodic,
             has_stopped,
             self.fired,
-            *(array[: self.state.numbers[loop.LOGGED]] for array in _log(self.state)),
+            *self.tables.log[: self.tables.numbers[loop.LOGGED]].T,
             *differences,
             end.empty - begin.empty,
-            self.state.most.copy(),
+            np.maximum(self.tables.places[:-1, loop.MOST], np.where(end.held > 0, end.tokens, 0)),
             end.tokens,
         )
 
     def stopped(self) -> ModelError:
         """What to say of a net in which nothing can fire any more."""
-        found = lacking(self.net, self.state.tokens.tolist())
-        at = Fraction(int(self.state.numbers[loop.NOW]), self.net.ticks)
+        found = lacking(self.net, self.tables.places[:-1, loop.TOKENS].tolist())
+        at = Fraction(int(self.tables.numbers[loop.NOW]), self.net.ticks)
         listed = [f"{place!r} (for {quoted(names[:3])})" for place, names in list(found.items())[:8]]
         more = f", and {len(found) - 8} more" if len(found) > 8 else ""
         return ModelError(
@@ -301,15 +302,9 @@ class Machine:
         )
 
     def endless(self) -> ModelError:
-        at = Fraction(int(self.state.numbers[loop.NOW]), self.net.ticks)
+        at = Fraction(int(self.tables.numbers[loop.NOW]), self.net.ticks)
         instant = {t.name for t in self.net.transitions if 0 in t.time.values}
         return ModelError(
             f"net: time must pass; at time {at} more than {self.burst:,} firings took no time; "
             f"of the transitions without a time, {quoted(sorted(instant)[:8])}, give one of each cycle a time"
         )
-
-
-def _log(state: loop.State) -> tuple[Any, Any, Any]:
-    return state.log_who, state.log_starts, state.log_ends
-
-

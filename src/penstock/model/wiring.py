@@ -1,4 +1,4 @@
-"""A net as the arrays of `model.loop`, and the state in which it starts."""
+"""A net as the tables of `model.loop`, in the state in which it starts."""
 
 from __future__ import annotations
 
@@ -16,88 +16,89 @@ from penstock.model.net import LONGEST, Constant, Net, Number, Traced
 FIRST_EVENTS = 256
 
 
-def wiring(net: Net, seed: int, logged: frozenset[str]) -> loop.Wiring:
-    """The arrays that do not change."""
-    places, transitions = len(net.places), len(net.transitions)
+def tables(net: Net, seed: int, logged: frozenset[str], log: int) -> loop.Tables:
+    """The tables of a net before its first firing, with room for a log of so many firings."""
     takes = [_private_first(net, [(net.number[name], w) for name, w in t.takes]) for t in net.transitions]
-    gives = [[(net.number[name], w) for name, w in t.gives] for t in net.transitions]
-    classes = sorted({arc for arcs in takes for arc in arcs})
-    number = {arc: at for at, arc in enumerate(classes)}
-    flat = [arc for arcs in takes for arc in arcs]
-    members = np.bincount([number[arc] for arc in flat], minlength=len(classes))
-    of_place = np.bincount([place for place, _ in classes], minlength=places)
-    hashes = np.random.default_rng(0).integers(1, 1 << 63, places + transitions).astype(np.uint64)
-    return loop.Wiring(
-        _starts(map(len, takes)),
-        _integers(place for place, _ in flat),
-        _integers(weight for _, weight in flat),
-        _integers(number[arc] for arc in flat),
-        _starts(map(len, gives)),
-        _integers(place for arcs in gives for place, _ in arcs),
-        _integers(weight for arcs in gives for _, weight in arcs),
-        _starts(of_place.tolist()),
-        _integers(place for place, _ in classes),
-        _integers(weight for _, weight in classes),
-        _starts(members.tolist()),
-        *_times(net),
-        np.array([_stream(t.name, seed) for t in net.transitions], np.uint64),
-        hashes[:places],
-        hashes[places:],
-        np.array([t.name in logged for t in net.transitions], np.bool_),
+    gives = [(net.number[name], w) for t in net.transitions for name, w in t.gives]
+    kinds = sorted({arc for arcs in takes for arc in arcs})
+    number = {arc: at for at, arc in enumerate(kinds)}
+    flat = [(*arc, number[arc]) for arcs in takes for arc in arcs]
+    places = _places(net, kinds)
+    made = loop.Tables(
+        _numbers(net, places),
+        _transitions(net, seed, logged),
+        places,
+        _classes(kinds, [group for _, _, group in flat]),
+        _rows(flat, 3),
+        _rows(gives, 2),
+        np.array([in_ticks(net, value) for t in net.transitions for value in t.time.values], np.int64),
+        np.zeros((len(net.transitions) + 1, 2), np.int64),
+        np.zeros((len(flat) + 1, 2), np.int64),
+        np.zeros((FIRST_EVENTS, 2), np.int64),
+        np.zeros((log, 3), np.int64),
     )
+    loop.prepare(*made)
+    return made
 
 
-def start(net: Net, wires: loop.Wiring, log: int) -> loop.State:
-    """The state before the first firing, with room for a log of so many firings."""
-    places, transitions, classes = len(net.places), len(net.transitions), len(wires.class_places)
-    tokens = _integers(place.tokens for place in net.places)
-    priorities = _integers(t.priority for t in net.transitions)
-    numbers = np.zeros(8, np.int64)
-    numbers[loop.SEQUENCE] = numbers[loop.BURST] = transitions
-    hashes = np.zeros(3, np.uint64)
-    hashes[loop.MARKING] = (wires.place_hashes * tokens.astype(np.uint64)).sum(dtype=np.uint64)
-    zeros = [np.zeros(size, np.int64) for size in (places, places, places)]
-    state = loop.State(
-        numbers,
-        hashes,
-        tokens,
-        tokens.copy(),
-        *zeros,
-        (priorities << loop.PRIORITY_SHIFT) | np.arange(transitions),
-        np.full(transitions, -1, np.int64),
-        *(np.zeros(transitions, np.int64) for _ in range(3)),
-        *(np.zeros(transitions, np.int64) for _ in range(2)),
-        *(np.zeros(len(wires.take_places), np.int64) for _ in range(2)),
-        np.zeros(classes, np.int64),
-        *(np.zeros(FIRST_EVENTS, np.int64) for _ in range(2)),
-        *(np.zeros(log, np.int64) for _ in range(3)),
-    )
-    loop.prepare(wires, state)
-    return state
-
-
-def with_more_events(state: loop.State) -> loop.State:
+def with_more_events(made: loop.Tables) -> loop.Tables:
     """The same state, with room for twice as many running firings."""
-    ends, who = (np.concatenate([array, np.zeros_like(array)]) for array in (state.event_ends, state.event_who))
-    return state._replace(event_ends=ends, event_who=who)
+    return made._replace(events=np.concatenate([made.events, np.zeros_like(made.events)]))
 
 
 def in_ticks(net: Net, value: Number) -> int:
     """A time in ticks of the net."""
-    ticks = Fraction(value) * net.ticks
-    if ticks.denominator != 1 or ticks > LONGEST:
+    ticks = value * net.ticks if isinstance(value, int) else (Fraction(value) * net.ticks).numerator
+    if ticks > LONGEST:
         raise ModelError(
             f"net: its times, counted in the largest unit that divides them all, must be at most 2⁵⁰; got {ticks}; "
             "round them to fewer digits, or to a coarser unit"
         )
-    return ticks.numerator
+    return ticks
 
 
-def _times(net: Net) -> tuple[Any, Any, Any, Any]:
-    kinds = [0 if isinstance(t.time, Constant) else 1 if isinstance(t.time, Traced) else 2 for t in net.transitions]
-    counts = [len(t.time.values) for t in net.transitions]
-    values = [in_ticks(net, value) for t in net.transitions for value in t.time.values]
-    return _integers(kinds), _starts(counts)[:-1], _integers(counts), _integers(values)
+def _numbers(net: Net, places: Any) -> Any:
+    numbers = np.zeros(11, np.int64)
+    numbers[loop.SEQUENCE] = numbers[loop.BURST] = len(net.transitions)
+    numbers[loop.MARKED] = (places[:, loop.HASH] * places[:, loop.TOKENS]).sum()
+    return numbers
+
+
+def _transitions(net: Net, seed: int, logged: frozenset[str]) -> Any:
+    many = len(net.transitions)
+    table = np.zeros((many + 1, 13), np.int64)
+    priorities = np.array([t.priority for t in net.transitions], np.int64)
+    table[:many, loop.KEY] = (priorities << loop.PRIORITY_SHIFT) | np.arange(many)
+    table[:, loop.HOME] = -1
+    table[:, loop.TAKES] = _starts(len(t.takes) for t in net.transitions)
+    table[:, loop.GIVES] = _starts(len(t.gives) for t in net.transitions)
+    table[:, loop.TIMES] = _starts(len(t.time.values) for t in net.transitions)
+    table[:many, loop.COUNT] = np.diff(table[:, loop.TIMES])
+    table[:many, loop.KIND] = [_kind(t.time) for t in net.transitions]
+    table[:many, loop.STREAM] = np.array([_stream(t.name, seed) for t in net.transitions], np.uint64).view(np.int64)
+    table[:many, loop.MIX] = _hashes(1, many)
+    table[:many, loop.LOG] = [t.name in logged for t in net.transitions]
+    return table
+
+
+def _places(net: Net, kinds: list[tuple[int, int]]) -> Any:
+    many = len(net.places)
+    table = np.zeros((many + 1, 7), np.int64)
+    table[:many, loop.TOKENS] = [place.tokens for place in net.places]
+    table[:, loop.CLASSES] = _starts(np.bincount([place for place, _ in kinds], minlength=many).tolist())
+    table[:many, loop.HASH] = _hashes(0, many)
+    return table
+
+
+def _classes(kinds: list[tuple[int, int]], members: list[int]) -> Any:
+    table = np.zeros((len(kinds), 4), np.int64)
+    table[:, [loop.PLACE, loop.WEIGHT]] = kinds
+    table[:, loop.FIRST] = _starts(np.bincount(members, minlength=len(kinds)).tolist())[:-1]
+    return table
+
+
+def _kind(time: object) -> int:
+    return loop.CONSTANT if isinstance(time, Constant) else loop.TRACED if isinstance(time, Traced) else loop.DRAWN
 
 
 def _private_first(net: Net, arcs: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -105,13 +106,18 @@ def _private_first(net: Net, arcs: list[tuple[int, int]]) -> list[tuple[int, int
     return sorted(arcs, key=lambda arc: len(net.consumers[arc[0]]))
 
 
+def _hashes(which: int, many: int) -> Any:
+    """Odd numbers that nothing in the net has anything to do with."""
+    return np.random.default_rng(which).integers(-(1 << 62), 1 << 62, many) * 2 + 1
+
+
 def _stream(name: str, seed: int) -> int:
     """The random stream of a transition, which other transitions and their order do not change."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8, key=seed.to_bytes(8, "little")).digest(), "little")
 
 
-def _integers(values: Any) -> Any:
-    return np.fromiter(values, np.int64)
+def _rows(rows: list[Any], columns: int) -> Any:
+    return np.array(rows, np.int64).reshape(-1, columns)
 
 
 def _starts(lengths: Any) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field
+from penstock.graph.tree import above
 from penstock.plan.capacity import Bounds, least
 from penstock.plan.fuse import Segment, fed_segments
 from penstock.plan.heartbeat import Edge, intervals, limits
@@ -84,6 +85,24 @@ def _chosen(
         count += 1
     found = dict(zip(edges, intervals(count, list(edges.values())), strict=True))
     return Heartbeats(clock, stem, {each: found.get(each, 0) for each in fed}, count, edges)
+
+
+def is_central(planned: Plan, found: Sequence[Heartbeats], joint: Segment) -> bool:
+    """Whether the sides of a flexible join are shared out together: as asked for, or because they have to be.
+
+    That is so where those behind are to be told how far it has come, and the split of one side cannot know that: by the
+    clock of another stem, or where signals may stand behind an item.
+    """
+    assert isinstance(joint.meet, n.Join)
+    clock = at_field(planned.tree, n.stem(joint.meet))
+    behind = [fed for fed in fed_segments(planned.segments) if fed.feeder in (joint, *_functions_of(planned, joint))]
+    told = {beats.clock for beats in found if not beats.intervals.keys().isdisjoint(behind)}
+    emits = any(isinstance(node, n.Emit) and n.stem(node) is n.stem(joint.meet) for node in above(joint.meet))
+    return joint.meet.split == "central" or not told <= {clock} or (bool(told) and emits)
+
+
+def _functions_of(planned: Plan, joint: Segment) -> list[Segment]:
+    return [segment for segment in planned.segments if segment.joint is joint]
 
 
 def _in_circles(edges: Mapping[Segment, Edge]) -> set[Segment]:

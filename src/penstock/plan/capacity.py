@@ -39,7 +39,7 @@ class ChannelPlan:
 
 MANY, ROOMY = 64, 1 << 17
 """A channel holds so many ensembles, unless that is more than so many items; but two ensembles at least."""
-SHARED = 2
+SHARED = 4
 """So many ensembles a channel holds to or from a flexible node: the less, the sooner copies help."""
 
 
@@ -52,6 +52,8 @@ class Wanted:
     signals: int | None = None
     is_balanced: bool = False
     threshold: int | None = None
+    many: int = MANY
+    """How many ensembles a channel is to hold, where that is open."""
 
 
 def least(sink: Sink) -> tuple[int, int]:
@@ -72,7 +74,7 @@ def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
     """The bounds of the channel behind a cut: as asked for, if they are large enough, else a few ensembles."""
     items, marks = least(sink)
     marks += wanted.is_balanced
-    roomy = max(2 * wanted.width, min(MANY * wanted.width, ROOMY))
+    roomy = max(2 * wanted.width, min(wanted.many * wanted.width, ROOMY))
     is_shared = sender.copies > 0 or (sink.feeds is not None and sink.feeds.copies > 0)
     capacity = max(SHARED * wanted.width if is_shared else roomy, items) if wanted.items is None else wanted.items
     signals = max(roomy, marks) if wanted.signals is None else wanted.signals

@@ -9,21 +9,25 @@ from penstock.graph import nodes as n
 from penstock.graph.tree import Places
 from penstock.plan.fuse import Segment
 from penstock.plan.mapping import balanced, inside, loops_of
-from penstock.plan.profile import Profile
+from penstock.plan.profile import NodeProfile, Profile
 
 LEAST_GAIN = 1.05
 """A node is made flexible only where the run is to be so much faster by it: copies cost something too."""
 
 
-BLOCK, BLOCK_S = 4096, 4e-3
+BLOCK, BLOCK_S = 4096, 1e-2
 """How many items a block has that goes to one copy; where it is known what they cost, as many as take so long."""
+LARGEST = 1 << 16
+HANDING_S, PASSING_S = 5e-4, 3e-8
+"""What a block costs to be handed out and put in order again, and the least for each item in it, as it was measured
+(docs/benchmarks.md)."""
 
 
 @dataclass(frozen=True)
 class Choice:
     """A mapping of nodes to cores, the node that is to be flexible (or none), and what both are to gain.
 
-    `alone_s` is what the busiest core has to do without copies, `shared_s` with them, were they to cost nothing.
+    `alone_s` is what the busiest core has to do without copies, `shared_s` with them.
     """
 
     cores: dict[n.GraphNode, int]
@@ -36,43 +40,55 @@ class Choice:
         return self.alone_s / self.shared_s if self.shared_s else 1.0
 
 
-def choose(loops: Sequence[Segment], costs: Sequence[float], cores: int) -> Choice:
+def choose(loops: Sequence[Segment], profile: Profile, cores: int) -> Choice:
     """The best mapping of loops that follow each other to cores, and the node that is best made flexible in it."""
+    costs = profile.costs(loops)
     homes = balanced(loops, costs, cores)
     loads = [0.0] * cores
     for loop, cost in zip(loops, costs, strict=True):
         loads[homes[inside(loop)[0]]] += cost
     alone = max(loads)
     best: tuple[float, float, n.GraphNode | None] = (alone, 0.0, None)
-    for loop, cost in zip(loops, costs, strict=True):
-        node = loop.only
-        if node is None or not n.can_have_copies(node):
+    for loop, node in zip(loops, profile.nodes, strict=True):
+        if loop.only is None or not n.can_have_copies(loop.only):
             continue
-        home = homes[node]
-        rest = max(load - cost * (core == home) for core, load in enumerate(loads))
-        shared = max(sum(costs) / cores, rest)
-        best = min(best, (shared, -cost, node), key=lambda each: each[:2])
-    shared, _, node = best
-    if node is None or alone < LEAST_GAIN * shared:
+        rest = max(load - node.seconds * (core == homes[loop.only]) for core, load in enumerate(loads))
+        shared = max((sum(costs) + sharing_s(node)) / cores, rest)
+        best = min(best, (shared, -node.seconds, loop.only), key=lambda each: each[:2])
+    shared, _, found = best
+    if found is None or alone < LEAST_GAIN * shared:
         return Choice(homes, None, alone, alone)
-    return Choice(homes, node, alone, shared)
+    return Choice(homes, found, alone, shared)
+
+
+def sharing_s(node: NodeProfile) -> float:
+    """What it costs to share out the items of a node, in blocks of the usual size."""
+    return node.items * (HANDING_S / block_of(node) + PASSING_S + 2 * node.passing_s)
+
+
+def block_of(node: NodeProfile) -> int:
+    """How many items make a block: so many that handing it out costs little, and so few that copies end together."""
+    return max(1, min(LARGEST, round(BLOCK_S / node.per_item_s))) if node.per_item_s > 0 else BLOCK
 
 
 def chosen(leaves: tuple[n.GraphNode, ...], asked: Places, profile: Profile, cores: int) -> Places:
     """Where nodes are to be at work by a profile, but as asked for where something is."""
     loops = loops_of(leaves)
-    found = choose(loops, profile.costs(loops), cores)
+    found = choose(loops, profile, cores)
     copies = dict(asked.copies)
     if found.flexible is not None and not copies:
         copies[found.flexible] = cores - 1
     return Places({**found.cores, **asked.cores}, copies)
 
 
-def block_for(leaves: tuple[n.GraphNode, ...], places: Places, profile: Profile | None) -> int:
-    """How many items make a block: so many that handing it out costs little, and so few that copies end together."""
-    if profile is None:
-        return BLOCK
-    loops = loops_of(leaves)
+def blocks(leaves: tuple[n.GraphNode, ...], segments: Sequence[Segment], profile: Profile) -> dict[Segment, int]:
+    """How many items each loop takes at a time: as many as take about as long as a block is to."""
+    loops, found = loops_of(leaves), {}
     profile.costs(loops)
-    each = [node.per_item_s for loop, node in zip(loops, profile.nodes, strict=True) if loop.only in places.copies]
-    return max(1, round(BLOCK_S / max(each))) if each and max(each) > 0 else BLOCK
+    of_node = {node: each for loop, each in zip(loops, profile.nodes, strict=True) for node in inside(loop)}
+    for segment in segments:
+        told = [of_node[node] for node in inside(segment) if node in of_node]
+        items, seconds = max((each.items for each in told[:1]), default=0), sum(each.seconds for each in told)
+        if items and seconds:
+            found[segment] = max(1, min(LARGEST, round(BLOCK_S * items / seconds)))
+    return found

@@ -9,6 +9,7 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
 from penstock.plan.fuse import Segment, fuse
+from penstock.plan.moving import moved
 
 
 def places(
@@ -30,6 +31,28 @@ def places(
     for stream, count in (flexible or {}).items():
         copies[_named("flexible", stream, nodes)] = n.with_copies(_named("flexible", stream, nodes), count).copies
     return Places(asked, copies)
+
+
+def within(leaves: tuple[n.GraphNode, ...], cores: int) -> Places:
+    """Where nodes are asked to be in the graph, on cores of which there may be fewer.
+
+    A core that is not there is one that is: numbers begin again behind the last. Copies are at most one on each other
+    core.
+    """
+    nodes = Tree(leaves).nodes
+    asked = {node: node.core % cores for node in nodes if node.core is not None}
+    return Places(asked, {node: min(node.copies, cores - 1) for node in nodes if node.copies and cores > 1})
+
+
+def with_places(leaves: tuple[n.GraphNode, ...], places: Places) -> tuple[n.GraphNode, ...]:
+    """The same graph, in which nodes ask themselves for where they are to be."""
+    made: dict[n.GraphNode, Any] = {}
+    for node in Tree(leaves).nodes:
+        made[node] = moved(node, *(made[before] for before in node.inputs)) if node.inputs else node
+        if node.inputs:
+            object.__setattr__(made[node], "core", places.cores.get(node))
+            object.__setattr__(made[node], "copies", places.copies.get(node, 0))
+    return tuple(made[leaf] for leaf in leaves)
 
 
 def _named(option: str, stream: Any, nodes: Sequence[n.GraphNode]) -> n.GraphNode:

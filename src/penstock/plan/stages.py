@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -133,8 +133,8 @@ class Cut:
     def levels(self) -> int:
         return 1 + max(stage.level for stage in self.stages)
 
-    def explain(self) -> str:
-        """The stages and exchanges as text, with the reason of each."""
+    def explain(self, notes: Mapping[int, Sequence[str]] | None = None) -> str:
+        """The stages and exchanges as text, with the reason of each, and what else there is to say of a stage."""
         lines = []
         for stage in self.stages:
             nodes = [stage.meeting.label] if stage.meeting is not None else []
@@ -145,6 +145,7 @@ class Cut:
             else:
                 over = _OVER[stage.reads.kind] + f", because {stage.reads.reason}"
             lines.append(f"stage {stage.number + 1}, over {over}: {listed}")
+            lines += [f"  {note}" for note in (notes or {}).get(stage.number, ())]
         return "\n".join(lines)
 
 

@@ -28,6 +28,7 @@ from penstock.plan.stages import Cut
 from penstock.spark import job
 from penstock.spark.align import aligned, located
 from penstock.spark.block import ROWS, Block, blocks
+from penstock.spark.cores import Asked, TaskCores, counts, machine_of, task_cores, tasks_at_a_time
 from penstock.spark.failure import Failed, told
 from penstock.spark.frame import FrameItems, refuse_unordered
 from penstock.spark.monitor import Monitor, Report
@@ -76,11 +77,13 @@ class BatchJob:
         is_collected: bool = False,
         buckets: int | None = None,
         split_bytes: int | None = None,
+        asked: Asked | None = None,
         **options: Any,
     ) -> None:
         self.tree, self.leaves = Tree(tuple(leaves)), tuple(leaves)
         self.control = check_signals(self.tree, control)
         self.spark = block_session(session() if spark is None else spark)
+        self.machine = machine_of(self.spark.sparkContext)
         self.group = f"penstock-{uuid.uuid4().hex}"
         self.cut: Cut = planned_cut(self.leaves, self.control, is_ordered=is_ordered, is_collected=is_collected)
         self.aligns = alignable(self.tree) if not self.cut.is_whole else None
@@ -96,15 +99,26 @@ class BatchJob:
         self.placement = placement(self)
         of_frame = self.partitions if self.frame is not None else None
         self.layout = job.laid_out(self.cut, len(self.splits), _whole("buckets", buckets) or self.cores, of_frame)
+        asked = asked or Asked()
+        self.task_cores = task_cores(
+            self.cut, self.layout, self.machine, asked=asked.cores, is_frame=self.frame is not None
+        )
         self.program = job.program_of(
-            self.cut, self.layout, results, options, self.placement.signals, self.placement.bases
+            self.cut,
+            self.layout,
+            results,
+            options,
+            self.placement.signals,
+            self.placement.bases,
+            counts(self.task_cores),
+            is_measured=asked.is_measured,
         )
         self.bases = self.program.bases
 
     @property
     def cores(self) -> int:
         """How many tasks run at a time."""
-        return max(1, int(self.spark.sparkContext.defaultParallelism))
+        return tasks_at_a_time(self.spark.sparkContext, self.machine)
 
     @property
     def partitions(self) -> int:
@@ -117,21 +131,7 @@ class BatchJob:
         return found.persist() if self.control else found
 
     def _splits(self, split_bytes: int | None) -> Sequence[Split]:
-        """The splits: about so large, and enough of them for all cores."""
-        items, bounds = self.tree.source.items, self._bounds()
-        wanted = _whole("split_bytes", split_bytes)
-        if wanted is None:
-            total = sum(split.bytes for split in items.splits(SPLIT_BYTES))
-            wanted = max(1, min(SPLIT_BYTES, total // (TASKS_A_CORE * self.cores) + 1))
-        return list(items.splits(wanted, bounds, self.columns)) or [NoItems()]
-
-    def _bounds(self) -> tuple[Bound, ...]:
-        """What items must fulfil to pass the first node, where that is a filter of plain columns."""
-        following = self.tree.children[self.tree.source]
-        first = following[0] if len(following) == 1 and self.tree.source not in self.leaves else None
-        if self.control or self.aligns is not None or not isinstance(first, n.Filter) or first.state is not None:
-            return ()
-        return bounds_of(first.predicate)
+        return splits_of(self.tree, self.control, self.aligns, self.cores, split_bytes)
 
     def _aligned(self, regions: n.Regions) -> Sequence[Split]:
         """The splits, moved to where regions begin. A first pass of tasks looks where that is."""
@@ -250,6 +250,48 @@ class BatchJob:
 
 
 _SMALL = 1 << 20
+
+
+def splits_of(
+    tree: Tree, control: Sequence[At], aligns: n.Regions | None, cores: int, split_bytes: int | None
+) -> Sequence[Split]:
+    """The splits of a source: about so large, and enough of them for all cores."""
+    items, columns = tree.source.items, needs(tree)[tree.source]
+    bounds = () if control or aligns is not None else _bounds(tree)
+    wanted = _whole("split_bytes", split_bytes)
+    if wanted is None:
+        total = sum(split.bytes for split in items.splits(SPLIT_BYTES))
+        wanted = max(1, min(SPLIT_BYTES, total // (TASKS_A_CORE * cores) + 1))
+    return list(items.splits(wanted, bounds, columns)) or [NoItems()]
+
+
+def _bounds(tree: Tree) -> tuple[Bound, ...]:
+    """What items must fulfil to pass the first node, where that is a filter of plain columns."""
+    following = tree.children[tree.source]
+    first = following[0] if len(following) == 1 and tree.source not in tree.leaves else None
+    if not isinstance(first, n.Filter) or first.state is not None:
+        return ()
+    return bounds_of(first.predicate)
+
+
+def expected_cores(
+    leaves: tuple[n.GraphNode, ...],
+    control: Sequence[At],
+    made: Cut,
+    spark: SparkSession,
+    *,
+    asked: int | None,
+    buckets: int | None,
+    split_bytes: int | None,
+) -> dict[int, TaskCores]:
+    """On how many cores the tasks of a job would run, without one: splits are counted before they are moved."""
+    tree, machine = Tree(leaves), machine_of(spark.sparkContext)
+    at_a_time = tasks_at_a_time(spark.sparkContext, machine)
+    is_frame = isinstance(tree.source.items, FrameItems)
+    aligns = alignable(tree) if not made.is_whole else None
+    splits = 1 if is_frame else len(splits_of(tree, control, aligns, at_a_time, split_bytes))
+    layout = job.laid_out(made, splits, _whole("buckets", buckets) or at_a_time)
+    return task_cores(made, layout, machine, asked=asked, is_frame=is_frame)
 
 
 def planned_cut(leaves: Sequence[n.GraphNode], control: Sequence[At], *, is_ordered: bool, is_collected: bool) -> Cut:

@@ -126,7 +126,21 @@ def program_of(
     options: Mapping[str, Any],
     signals: Mapping[int, tuple[tuple[int, Signal], ...]],
     bases: Mapping[int, int],
+    cores: Mapping[int, int] | None = None,
+    *,
+    is_measured: bool = False,
 ) -> Program:
     """What tasks need to know. Where items are to be sent with their indices in the split, these begin at 0."""
     given = {} if any(output.has_places for output in cut.stages[0].outputs) else bases
-    return Program(cut.stages, layout.targets, layout.senders, results, options, signals, given, layout.splits)
+    return Program(
+        cut.stages,
+        layout.targets,
+        layout.senders,
+        results,
+        options,
+        signals,
+        given,
+        layout.splits,
+        cores=cores or {},
+        is_measured=is_measured,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,8 +12,10 @@ from penstock.engine.options import Options
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.tree import At, Tree, check_signals
-from penstock.spark.batch import BatchJob, planned_cut
+from penstock.spark.batch import BatchJob, expected_cores, planned_cut
+from penstock.spark.cores import TaskCores, asked_of, notes
 from penstock.spark.job import Gathered
+from penstock.spark.session import active
 from penstock.spark.statistics import JobStatistics, job_statistics
 
 if TYPE_CHECKING:
@@ -36,11 +38,13 @@ class SparkRun:
         **options: Any,
     ) -> None:
         Options.of(options)
-        self.leaves, self.spark, self.is_ordered, self.options = leaves, spark, ordered, options
+        self.spark, self.is_ordered = spark, ordered
+        self.leaves, self.asked, self.options = asked_of(leaves, options)
         self.control = check_signals(Tree(leaves), control)
         self.sizes: dict[str, Any] = {"buckets": buckets, "split_bytes": split_bytes}
         self.on_progress = on_progress
-        self.cut = planned_cut(leaves, self.control, is_ordered=ordered, is_collected=True)
+        self.cut = planned_cut(self.leaves, self.control, is_ordered=ordered, is_collected=True)
+        self.task_cores: Mapping[int, TaskCores] | None = None
         self.counted: Gathered | None = None
         self.seconds = 0.0
 
@@ -52,11 +56,12 @@ class SparkRun:
             self.spark,
             is_ordered=self.is_ordered,
             is_collected=is_collected,
+            asked=self.asked,
             **results,
             **self.sizes,
             **self.options,
         )
-        self.cut = made.cut
+        self.cut, self.task_cores = made.cut, made.task_cores
         return made
 
     def collect(self) -> pa.Table:
@@ -83,10 +88,22 @@ class SparkRun:
         return frame(self)
 
     def explain(self) -> str:
-        """The stages with the reason of each, and the graph with its loops."""
+        """The stages with the reason of each and the cores of its tasks, and the graph with its loops on one core.
+
+        Cores are those of the session that was given or is active; without one, nothing is said of them.
+        """
         from penstock.engine.run import Run
 
-        return f"{self.cut.explain()}\n\n{Run(self.leaves, self.control, **self.options).explain()}"
+        stages = self.cut.explain(notes(self.cut, self._cores()))
+        return f"{stages}\n\n{Run(self.leaves, self.control, **self.options).explain()}"
+
+    def _cores(self) -> Mapping[int, TaskCores]:
+        if self.task_cores is not None:
+            return self.task_cores
+        spark = self.spark or active()
+        if spark is None or not hasattr(spark, "_jsparkSession"):
+            return {}
+        return expected_cores(self.leaves, self.control, self.cut, spark, asked=self.asked.cores, **self.sizes)
 
     def statistics(self) -> JobStatistics:
         """What was counted, in all tasks together."""

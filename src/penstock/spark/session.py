@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SessionError
@@ -15,6 +16,9 @@ from penstock.spark.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+SOURCES_MS = 60_000
+"""How long it may take to make the sources of a query, before it goes on with the settings of the user."""
 
 
 def session(
@@ -73,6 +77,17 @@ def stream_settings(spark: SparkSession, partitions: int, is_local: bool) -> dic
     return found | {"spark.sql.shuffle.partitions": str(partitions)}
 
 
+def await_sources(running: Any) -> None:
+    """Wait until a query that was started has made its sources.
+
+    A query takes the settings of its session in `start`, but its sources take them where its own thread makes them.
+    """
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
+    with suppress(Py4JJavaError):  # a query that has failed tells by itself
+        running._jsq.streamingQuery().awaitInitialization(SOURCES_MS)
+
+
 @contextmanager
 def with_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Other settings for a while; those of the user are as they were behind it."""
@@ -95,6 +110,11 @@ def _identity(spark: Any) -> str:
     if hasattr(spark, "_jsparkSession"):
         return str(spark._jsparkSession.sessionUUID())
     return str(spark.session_id)  # a session of Spark Connect
+
+
+def active() -> SparkSession | None:
+    """The session that the user works with, where there is one."""
+    return _active() if "pyspark" in sys.modules else None
 
 
 def _active() -> SparkSession | None:
@@ -120,7 +140,7 @@ def _require_pyspark() -> None:
 
 def _start(wanted: dict[str, str], quiet: bool) -> SparkSession:
     """A new session, with its JVM if there is none yet."""
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JJavaError
     from pyspark.conf import SparkConf
     from pyspark.core.context import SparkContext
     from pyspark.sql import SparkSession

@@ -54,8 +54,8 @@ STREAMS = {
     "spark.sql.streaming.numRecentProgressUpdates": "1000",
 }
 
-# The same, where the user has not set them. Spark keeps 100 versions of the state, each with all that its batch wrote; a
-# start needs the last, and with ten there is always an older snapshot behind its own.
+# The same, where the user has not set them. Spark keeps 100 versions of the state, each with all that its batch wrote.
+# A start needs the last; with ten there is an older snapshot behind its own.
 STREAMS_UNLESS_SET = {"spark.sql.streaming.minBatchesToRetain": "10"}
 
 # Spark's usual way to write small files forks a process for each, on a filesystem like this: some 40 ms, several times
@@ -154,8 +154,6 @@ def faults(context: SparkContext) -> Iterator[str]:
         )
     if get("spark.python.worker.reuse", "true").lower() == "false":
         yield "every task starts a Python of its own; set spark.python.worker.reuse to true"
-    if int(get("spark.task.cpus", "1")) > 1:
-        yield f"a task uses one core, and spark.task.cpus keeps {get('spark.task.cpus')} for it; set it to 1"
     if local and get("spark.shuffle.compress", "true").lower() == "true":
         yield "compressing a shuffle costs a fifth of a keyed job on one machine; set spark.shuffle.compress to false"
     least = 256 << 20

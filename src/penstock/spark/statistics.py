@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import zip_longest
 from typing import Any
 
 from penstock.engine.statistics import NodeStatistics, Statistics
@@ -14,7 +15,10 @@ from penstock.spark.task import Counted
 
 @dataclass(frozen=True, slots=True)
 class StageStatistics:
-    """One stage, over all its tasks. `skew` is the largest number of items that a task had, over their mean."""
+    """One stage, over all its tasks. `skew` is the largest number of items that a task had, over their mean.
+
+    `busy_s` is how long each core of a task was at work, in all tasks together.
+    """
 
     name: str
     tasks: int
@@ -25,6 +29,7 @@ class StageStatistics:
     skew: float
     peak_bytes: int
     nodes: tuple[NodeStatistics, ...]
+    busy_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,8 @@ class JobStatistics:
                 f"{stage.name}: {stage.tasks:,} tasks, {stage.items:,} items in, {stage.rows:,} rows out, skew "
                 f"{stage.skew:.2f}, {stage.seconds:.2f} s of work, at most {stage.peak_bytes / 1e6:,.0f} MB a worker"
             )
+            if len(stage.busy_s) > 1:
+                lines.append("  at work on each core of a task: " + ", ".join(f"{s:.2f} s" for s in stage.busy_s))
             lines += [f"  {line}" for line in str(Statistics(0, stage.seconds, stage.nodes, ())).splitlines()]
         return "\n".join(lines)
 
@@ -69,14 +76,18 @@ def job_statistics(cut: Cut, counted: Sequence[Counted], seconds: float) -> JobS
                 max(items) / mean if mean else 1.0,
                 max((each.peak_bytes for each in mine), default=0),
                 _together([each.statistics for each in mine]),
+                tuple(map(sum, zip_longest(*(each.busy_s for each in mine), fillvalue=0.0))),
             )
         )
     return JobStatistics(seconds, tuple(stages))
 
 
 def _together(found: Sequence[Statistics]) -> tuple[NodeStatistics, ...]:
-    """The nodes of several runs of one stage, each as one."""
-    return tuple(_sum(same) for same in zip(*(run.nodes for run in found), strict=True)) if found else ()
+    """The nodes of several runs of one stage, each as one. Runs on several cores need not have the same."""
+    same: dict[str, list[NodeStatistics]] = {}
+    for node in (node for run in found for node in run.nodes):
+        same.setdefault(node.name, []).append(node)
+    return tuple(_sum(nodes) for nodes in same.values())
 
 
 def _sum(same: Sequence[NodeStatistics]) -> NodeStatistics:

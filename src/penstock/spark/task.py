@@ -29,6 +29,7 @@ from penstock.spark.block import Block, BlockWriter, Origin, blocks, row, schema
 from penstock.spark.failure import FAILED, Failed, Origins, failed, failed_in, named
 from penstock.spark.inbox import Inbox, in_order, merged
 from penstock.spark.meeting import met
+from penstock.spark.share import shared
 
 if TYPE_CHECKING:
     from penstock.graph.source import Split
@@ -56,6 +57,8 @@ class Counted:
     """Of a stage of a running stream: how many keys it knows, in how many pages, and how many it has touched."""
     origins: tuple[Origin, ...] = ()
     """What it has read of a running stream."""
+    busy_s: tuple[float, ...] = ()
+    """How long each of its cores was at work."""
 
 
 class Keeper(Protocol):
@@ -125,6 +128,10 @@ class Program:
     """In a running stream: which piece of the source a task is at."""
     placer: Placer | None = None
     """In a running stream: finds the places of signals among the items as these are read."""
+    cores: Mapping[int, int] = field(default_factory=dict)
+    """By stage, on how many cores a task runs it; on one, unless said. Never more than one in a running stream."""
+    is_measured: bool = False
+    """Whether tasks with several cores measure what their nodes cost, however few items arrive."""
 
     def writer(self, stage: Stage, output: Output, sender: int) -> BlockWriter | ResultWriter:
         if output.stage is None:
@@ -349,7 +356,10 @@ def _run(
 ) -> Iterator[pa.RecordBatch]:
     """Run a stage on what comes in; the rows that leave it."""
     started = time.perf_counter()
-    run = Run(stage.leaves, batches_in=given.batches, is_open=keeper is not None, **program.options)
+    cores = 1 if keeper is not None else program.cores.get(stage.number, 1)
+    made = shared(stage.leaves, given.batches, cores, program.options, is_asked=program.is_measured)
+    options = {**program.options, **made.options}
+    run = Run(stage.leaves, batches_in=made.batches, is_open=keeper is not None, places=made.places, **options)
     scheduler = run.scheduler()
     if keeper is not None:
         keeper.resume(run)
@@ -382,8 +392,17 @@ def _run(
         statistics,
         state,
         _origins(program, keeper),
+        _busy(run),
     )
     yield row(0, COUNTED, sender, stage.number, True, pickle.dumps(counted))
+
+
+def _busy(run: Run) -> tuple[float, ...]:
+    """How long each core was at work."""
+    found: dict[int, float] = {}
+    for node in run.nodes:
+        found[node.core] = found.get(node.core, 0.0) + node.counter.seconds
+    return tuple(found.get(core, 0.0) for core in range(1 + max(found, default=0)))
 
 
 def _sent(run: Run, scheduler: Runner, outlets: Mapping[n.Send, _Outlet]) -> Iterator[pa.RecordBatch]:

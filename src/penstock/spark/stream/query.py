@@ -31,7 +31,7 @@ from penstock.spark.block import ROWS, Block, Origin, blocks
 from penstock.spark.frame import FrameItems, cast, refuse_unordered, spark_schema
 from penstock.spark.reason import job_error, refuse_held
 from penstock.spark.remote import over_arrived, over_blocks, over_frame, packed
-from penstock.spark.session import session, stream_settings, with_settings
+from penstock.spark.session import await_sources, session, stream_settings, with_settings
 from penstock.spark.stream.arrived import FILE, SIGNAL, Reader
 from penstock.spark.stream.assigned import refuse_missing
 from penstock.spark.stream.bucket import NOW, Bucket
@@ -141,7 +141,9 @@ class StreamQuery:
             # A query takes the settings of its session when it is started, and keeps them.
             with with_settings(self.spark, settings):
                 writer = self._writer(self._rows()).option("checkpointLocation", self.checkpoint.given)
-                return (writer.trigger(**trigger) if trigger else writer).start()
+                running = (writer.trigger(**trigger) if trigger else writer).start()
+                await_sources(running)
+                return running
         except BaseException:
             self.checkpoint.close()
             raise
