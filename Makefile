@@ -26,7 +26,7 @@ lint: setup ## check style and types
 	$(bin)/mypy
 
 test: lint ## check style and types, then run the tests and the examples in docstrings (ARGS= goes to pytest)
-	$(with_java) $(bin)/python -m pytest -n 2 $(ARGS)
+	$(with_java) $(bin)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-long: setup ## run the long tests, on PENSTOCK_LONG_GRAPHS random graphs, for PENSTOCK_LONG_SECONDS if that is set
 	$(with_java) $(bin)/python -m pytest -n 2 -m long $(ARGS)

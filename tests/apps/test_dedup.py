@@ -1,14 +1,19 @@
 from __future__ import annotations
 
+import ctypes
+import ctypes.util
+import hashlib
 import io
+import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import penstock as ps
-from penstock.apps import dedup, dedup_archive
+from penstock.apps import dedup, dedup_archive, dedup_outside
 
 WAYS: dict[str, dict[str, Any]] = {
     "fused": {},
@@ -92,6 +97,103 @@ def test_odd_files(tmp_path: Path, text: bytes) -> None:
     archive = archived(tmp_path / "data")
     assert restored(archive) == text
     assert len(archive) < 150 + len(text) / 50
+
+
+# Outside of Python's lock, and in it where a library is missing
+
+found = pytest.mark.skipif(None in (dedup_outside.libz(), dedup_outside.libcrypto()), reason="no libz or libcrypto")
+
+
+def odd_chunks() -> list[bytes]:
+    random = np.random.default_rng(11)
+    sizes = [0, 1, 55, 56, 64, 4096, 16_384, 131_072, *random.integers(0, 9000, 20).tolist(), 0]
+    kinds = [random.bytes, bytes, lambda size: random.integers(97, 105, size, np.uint8).tobytes()]
+    return [kinds[place % 3](size) for place, size in enumerate(sizes)]
+
+
+def all_columns(level: int, chunk: pa.Array, is_new: pa.Array) -> list[pa.Array]:
+    digest, size = dedup_outside.digests(chunk)
+    packed = dedup_outside.packed(level, chunk, is_new)
+    made = [digest, size, packed, dedup_outside.records(size, digest, packed)]
+    for column in made:
+        column.validate(full=True)
+    return made
+
+
+def without_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dedup_outside, "libz", lambda: None)
+    monkeypatch.setattr(dedup_outside, "libcrypto", lambda: None)
+
+
+@found
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
+@pytest.mark.parametrize("level", range(1, 10))
+def test_both_ways_make_the_same_columns(monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, level: int) -> None:
+    chunks = odd_chunks()
+    news = [place % 4 != 1 for place in range(len(chunks))]
+    column, is_new = pa.array(chunks, kind), pa.array(news)
+    given = [(column, is_new), (column.slice(5, 9), is_new.slice(5, 9)), (column.slice(3, 0), is_new.slice(3, 0))]
+    outside = [all_columns(level, *each) for each in given]
+    without_libraries(monkeypatch)
+    assert outside == [all_columns(level, *each) for each in given]
+    digest, size, packed, record = outside[0]
+    assert [each.type for each in outside[0]] == [pa.binary(), pa.int64(), pa.binary(), pa.binary()]
+    assert digest.to_pylist() == [hashlib.sha256(each).digest() for each in chunks]
+    assert size.to_pylist() == [len(each) for each in chunks]
+    plain = [zlib.compress(each, level) if new else b"" for each, new in zip(chunks, news, strict=True)]
+    assert packed.to_pylist() == plain
+    every = zip(size.to_pylist(), digest.to_pylist(), plain, strict=True)
+    assert record.to_pylist() == [dedup_archive.record(*each) for each in every]
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary()], ids=str)
+@pytest.mark.parametrize("chunks", [[], [b""], [b"", b"", b""]], ids=len)
+@pytest.mark.parametrize("news", [False, True])
+def test_columns_of_nothing(
+    monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, chunks: list[bytes], news: bool
+) -> None:
+    column, is_new = pa.array(chunks, kind), pa.array([news] * len(chunks), pa.bool_())
+    made = all_columns(6, column, is_new)
+    assert [len(each) for each in made] == [len(chunks)] * 4
+    assert made[2].to_pylist() == [zlib.compress(b"") if news else b""] * len(chunks)
+    without_libraries(monkeypatch)
+    assert made == all_columns(6, column, is_new)
+
+
+@found
+@pytest.mark.parametrize("way", WAYS)
+def test_both_ways_make_the_same_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    dedup.generate(tmp_path, 500_000, 12)
+    outside = archived(tmp_path, level=3, **WAYS[way])
+    without_libraries(monkeypatch)
+    assert archived(tmp_path, level=3, **WAYS[way]) == outside
+
+
+def test_offsets_may_be_large() -> None:
+    size, texts = 2**31 + 100, [b"far", b"", b"away from the start"]
+    data = np.zeros(size, np.uint8)  # memory that is not touched is not taken
+    data[-22:] = np.frombuffer(b"".join(texts), np.uint8)
+    offsets = pa.py_buffer(np.array([size - 22, size - 19, size - 19, size]))
+    column = pa.Array.from_buffers(pa.large_binary(), 3, [None, offsets, pa.py_buffer(data)])
+    is_new = pa.array([True, True, False])
+    assert all_columns(6, column, is_new) == all_columns(6, pa.array(texts), is_new)
+    large = dedup_outside._column(pa.py_buffer(data), np.array([0, size - 22, size]))
+    assert large.type == pa.large_binary() and large[1].as_py() == b"".join(texts)
+
+
+def test_a_library_is_taken_only_where_it_packs_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", "0.9 of another house")
+    assert dedup_outside.libz.__wrapped__() is None
+    monkeypatch.undo()
+    for libraries in ([], [ctypes.CDLL(ctypes.util.find_library("m"))]):
+        monkeypatch.setattr(dedup_outside, "_libraries", lambda module, name, given=libraries: iter(given))
+        assert dedup_outside.libz.__wrapped__() is dedup_outside.libcrypto.__wrapped__() is None
+
+
+@found
+def test_a_digest_of_another_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="a digest must have 32 bytes"):
+        dedup_outside.records(pa.array([1]), pa.array([b"short"]), pa.array([b""]))
 
 
 # Chunks

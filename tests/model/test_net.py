@@ -21,6 +21,7 @@ from penstock.model.constructs import (
     next_task,
     portion,
     site,
+    supply,
 )
 from penstock.model.net import Constant, Drawn, Net, Place, Traced, Transition, mean_time
 from penstock.model.simulate import simulate
@@ -109,17 +110,16 @@ def test_a_split_into_three_by_permanent_priority() -> None:
     chain(sketch, {"make": 1})
     exclusive(sketch, "core", ["make"])
     sketch.give("make", sketch.place("made"))
-    ways = {f"to {n}": sketch.place(f"inlet {n}") for n in range(3)}
-    flexible(sketch, "made", ways)
-    outlets = {}
+    ways = {f"to {n}": {"made": sketch.place(f"inlet {n}")} for n in range(3)}
+    flexible(sketch, ways)
+    sketch.place("out")
     for n, way in enumerate(ways):
         sketch.take(way, sketch.place(f"room {n}", 1, "room"))
         sketch.transition(f"work {n}", 4)
         sketch.take(f"work {n}", f"inlet {n}")
         sketch.give(f"work {n}", f"room {n}")
-        outlets[f"from {n}"] = sketch.place(f"outlet {n}")
-        sketch.give(f"work {n}", f"outlet {n}")
-    merged(sketch, outlets, sketch.place("out"))
+        sketch.give(f"work {n}", sketch.place(f"outlet {n}"))
+    merged(sketch, {f"from {n}": {f"outlet {n}": "out"} for n in range(3)})
     sketch.transition("end", 0)
     sketch.take("end", "out")
     run = simulate(sketch.net(), until=20, log=1000, logged=[*ways])
@@ -130,5 +130,14 @@ def test_a_move_takes_its_time() -> None:
     sketch = Sketch()
     sketch.place("from", 1)
     sketch.place("to")
-    move(sketch, "over", "from", "to", time=5)
+    move(sketch, "over", {"from": "to"}, time=5)
     assert simulate(sketch.net(), may_stop=True).end == 5
+
+
+def test_a_finite_supply_runs_dry() -> None:
+    sketch = sketch_of("a", "b")
+    for name in ("a", "b"):
+        exclusive(sketch, f"core of {name}", [name])
+    supply(sketch, "a", 10)
+    run = simulate(sketch.net(), may_stop=True)
+    assert (run.end, run.count("b")) == (11, 10)

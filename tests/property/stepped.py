@@ -44,6 +44,13 @@ class Stepped(Threads):
                 yield found
         refuse_stuck(self.nodes)
 
+    def fire(self, node: Node) -> Output:
+        """Also what was written within a core is checked at once, and not when it is read."""
+        output = super().fire(node)
+        for sink in node.sinks if self.is_checked else ():
+            sink.channel.check()
+        return output
+
     def _all(self) -> range:
         return range(len(self.own))
 

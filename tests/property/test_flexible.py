@@ -20,7 +20,7 @@ from penstock.flex.split import FlexSplit
 from penstock.graph import nodes
 from penstock.plan.fuse import Segment
 
-GRAPHS = 320
+GRAPHS = 304
 PARTS = 8
 COMPILED = 3
 COUNTED = 120
@@ -31,7 +31,7 @@ A_FEW = 3
 def often() -> Iterator[None]:
     """Threads that are real take turns as often as can be."""
     usual = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
+    sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(usual)
 

@@ -29,11 +29,11 @@ from penstock.plan.fuse import CLEANING
 
 HERE = [kind for kind in KINDS if not issubclass(kind, Meet)]
 """Streams that meet have tests of their own, `test_joins.py`."""
-INTERPRETED = 640
+INTERPRETED = 512
 PARTS = 8
-COMPILED = 64
-COMPILED_CHANNELS = 24
-COUNTED = INTERPRETED
+COMPILED = 60
+COMPILED_CHANNELS = 12
+COUNTED = 640
 A_FEW = 3
 
 

@@ -7,6 +7,7 @@ from itertools import count, islice
 
 import pytest
 from tests.property.check import check_channels, try_many
+from tests.property.flexible import from_flexible_seed
 from tests.property.joins import from_joined_seed
 
 GRAPHS = int(os.environ.get("PENSTOCK_LONG_GRAPHS") or 20_000)
@@ -45,6 +46,18 @@ def test_joined(part: int) -> None:
     """Streams that part and meet again, with the channels of each seed's setting."""
     seeds = count(4 * FIRST + part, PARTS)
     given = {"compile": False, "check": check_channels, "make": from_joined_seed}
+    if SECONDS:
+        assert try_many(seeds, seconds=SECONDS / PARTS, **given) > 0
+    else:
+        assert try_many(islice(seeds, GRAPHS // PARTS), **given) == GRAPHS // PARTS
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
+def test_flexible(part: int) -> None:
+    """Flexible nodes, on the cores of each seed's setting."""
+    seeds = count(5 * FIRST + part, PARTS)
+    given = {"compile": False, "check": check_channels, "make": from_flexible_seed}
     if SECONDS:
         assert try_many(seeds, seconds=SECONDS / PARTS, **given) > 0
     else:

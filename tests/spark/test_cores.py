@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.graph import nodes as n
 from penstock.graph import reference
 from penstock.plan.cut import cut
+from penstock.plan.flexible import choose
+from penstock.plan.mapping import loops_of
 from penstock.spark import job, share
 from penstock.spark.cores import Machine, notes, task_cores
 
@@ -72,21 +75,21 @@ def test_a_split_alone_has_both_cores(spark: Any, tmp_path: Path) -> None:
 
 
 def test_keys_and_joins_on_both_cores(spark: Any, tmp_path: Path) -> None:
-    items = files(tmp_path, parts=3).map(w=lambda v: v + 1).flexible()
+    items = files(tmp_path, parts=4).map(w=lambda v: v + 1).flexible()
     keyed = items.key_by("k").map(s=running, state=Total).on_core(0).map(t=lambda s: 2 * s).flexible().on_core(1)
     stream = ps.join(keyed, items.filter(lambda v: v % 2 == 0).map(half=lambda v: v // 2))
     run = stream.prepare(spark, ordered=True, buckets=1, **SMALL)
     found = run.collect()
     assert found.equals(expected(stream).cast(found.schema))
     told = run.explain()
-    assert "1 core a task: 3 splits on 2 cores" in told
+    assert "1 core a task: 4 splits on 2 cores" in told
     assert "2 cores a task: 1 part on 2 cores" in told
     assert "1 core a task: 2 tasks on 2 cores" in told  # the keys, and what passes beside them
     assert [len(stage.busy_s) for stage in run.statistics().stages] == [1, 1, 1, 1]
 
 
 def test_a_bucket_alone_has_both_cores(spark: Any, tmp_path: Path) -> None:
-    keyed = files(tmp_path, parts=3).key_by("k").map(s=running, state=Total)
+    keyed = files(tmp_path, parts=4).key_by("k").map(s=running, state=Total)
     stream = keyed.map(t=lambda s: 2 * s).flexible().filter(lambda t: t % 3 == 0)
     run = stream.prepare(spark, ordered=True, buckets=1, **SMALL)
     found = run.collect()
@@ -110,7 +113,7 @@ def test_wishes_for_more_than_there_is(spark: Any, tmp_path: Path) -> None:
 
 
 def test_cores_and_dicts_as_asked_for(spark: Any, tmp_path: Path) -> None:
-    squares = files(tmp_path, parts=3).map(w=lambda v: v * v)
+    squares = files(tmp_path, 1000, parts=4).map(w=lambda v: v * v)
     stream = squares.filter(lambda w: w % 3 == 0)
     wanted = expected(stream)
     run = stream.prepare(spark, cores=3, mapping={squares: 0, stream: 2}, flexible={squares: 2}, **SMALL)
@@ -124,7 +127,7 @@ def test_cores_and_dicts_as_asked_for(spark: Any, tmp_path: Path) -> None:
         "  on_core and flexible change nothing on 1 core",
     ]
     assert run.collect().equals(found)
-    with pytest.raises(ps.GraphError, match="on Spark, mapping= must be a dict .* got a Profile"):
+    with pytest.raises(ps.GraphError, match=r"on Spark, mapping= must be a dict .* got a Profile"):
         stream.collect(spark, mapping=stream.profile(100))
 
 
@@ -229,7 +232,7 @@ def heavy(v: int) -> float:
 def arrivals(stream: ps.Stream, sizes: tuple[int, ...]) -> Iterator[Batch]:
     """Batches of these sizes, numbered through."""
     firsts = np.cumsum((0, *sizes))
-    rows = [pa.record_batch({"v": np.arange(a, b)}) for a, b in zip(firsts, firsts[1:], strict=False)]
+    rows = [pa.record_batch({"v": np.arange(a, b)}) for a, b in pairwise(firsts)]
     return arriving(stream.node.source, (Arrival(each) for each in rows))
 
 
@@ -245,10 +248,8 @@ def test_what_was_measured_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share, "ENOUGH_ITEMS", 100)
     stream = ps.from_numpy({"v": np.arange(1)}).map(w=heavy)
     made = share.shared(sent(stream), arrivals(stream, (60, 60, 60)), 2, {})
-    assert made.places is not None
-    assert made.places.copies == {stream.node: 1}
-    assert made.options["cores"] == 2
-    assert made.options["block_items"] >= 1
+    assert (made.options["cores"], made.options["flexible"]) == (2, "auto")
+    assert choose(loops_of(sent(stream)), made.options["mapping"], 2).flexible is stream.node
     assert numbers(made) == list(range(180))
 
 
@@ -259,9 +260,9 @@ def test_little_work_stays_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share, "ENOUGH_ITEMS", 100)
     cheap = ps.from_numpy({"v": np.arange(1)}).map(w=lambda v: v + 1).filter(lambda w: w > 3)
     made = share.shared(sent(cheap), arrivals(cheap, (60, 6000, 60)), 2, {})
-    assert (made.places, numbers(made)) == (None, list(range(6120)))
+    assert (made.options, numbers(made)) == ({}, list(range(6120)))
     made = share.shared(sent(stream), arrivals(stream, (60, 60, 60)), 2, {"compile": False})
-    assert (made.places, numbers(made)) == (None, list(range(180)))
+    assert (made.options, numbers(made)) == ({}, list(range(180)))
 
 
 def test_an_error_on_the_way_keeps_its_place() -> None:

@@ -8,6 +8,7 @@ over the chunks. The bytes are the same either way; which way it is, is found on
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
 import functools
@@ -69,16 +70,12 @@ def libcrypto() -> Hashing | None:
 
 def _libraries(module: str, name: str) -> Iterator[ctypes.CDLL]:
     """What a module of Python's was linked with, then the system's library of a name; symbols may be missing."""
-    try:
+    with contextlib.suppress(ImportError, OSError):
         # A symbol is looked for in all that the module was linked with; a module within the program has no file.
         yield ctypes.CDLL(getattr(importlib.import_module(module), "__file__", None))
-    except (ImportError, OSError):
-        pass
-    if (file := ctypes.util.find_library(name)) is not None:
-        try:
+    with contextlib.suppress(OSError):
+        if (file := ctypes.util.find_library(name)) is not None:
             yield ctypes.CDLL(file)
-        except OSError:
-            return
 
 
 def _addresses(library: ctypes.CDLL, names: tuple[str, ...]) -> list[int] | None:
@@ -161,15 +158,17 @@ def records(size: pa.Array, digest: pa.Array, packed: pa.Array) -> pa.Array:
     payloads, payload_offsets = _bytes_of(packed)
     offsets = np.zeros(len(size) + 1, np.int64)
     np.cumsum(np.diff(payload_offsets) + (HEAD + TAIL), out=offsets[1:])
-    written = np.empty(offsets[-1], np.uint8)
+    buffer = pa.allocate_buffer(int(offsets[-1]))
+    written = np.frombuffer(buffer, np.uint8)
     sizes = np.array(size.to_numpy(), np.int64)
     _write(sizes, known, known_offsets, payloads, payload_offsets, written, offsets, own.crc32)
-    return _column(pa.py_buffer(written), offsets)
+    return _column(buffer, offsets)
 
 
 # The loops. Addresses are arguments and no constants, so that compiled loops can be kept on disk.
 
 _outside = numba.njit(cache=True, nogil=True, _nrt=False)
+_within = numba.njit(_nrt=False)  # parts of loops, which are kept with them
 
 
 def _calling(returned: Any) -> Any:
@@ -190,7 +189,7 @@ def _calling(returned: Any) -> Any:
 _int_of, _long_of = _calling(types.int32), _calling(types.int64)
 
 
-@_outside  # type: ignore[untyped-decorator]
+@_within  # type: ignore[untyped-decorator]
 def _at(array: Any) -> Any:
     """Where an array lies. Its caller must hold it until the call is over."""
     return np.int64(array.ctypes.data)
@@ -250,14 +249,16 @@ def _write(
         _put(made, stop, _long_of(crc, (np.int64(0), _at(made) + at, np.uint32(stop - at))))
 
 
-@_outside  # type: ignore[untyped-decorator]
+@_within  # type: ignore[untyped-decorator]
 def _put(made: Any, at: int, value: int) -> None:
     """Write a number in four bytes, the highest first."""
     for place in range(4):
         made[at + place] = (value >> (24 - 8 * place)) & 255
 
 
-@_outside  # type: ignore[untyped-decorator]
+@_within  # type: ignore[untyped-decorator]
 def _copy(made: Any, at: int, given: Any, start: int, count: int) -> None:
-    for place in range(count):
-        made[at + place] = given[start + place]
+    # An index without a sign cannot mean a place counted from the end: only then is this a copy of whole blocks.
+    to, since = np.uint64(at), np.uint64(start)
+    for place in range(np.uint64(count)):
+        made[to + place] = given[since + place]

@@ -112,7 +112,8 @@ def _waits_among_copies(node: Node, nodes: Sequence[Node]) -> Iterator[Wait]:
         yield from _waits_of_split(node, [each for each in loops if each.segment is node.segment], splits, nodes)
     elif node.role == "merge":
         copy, ends = node.awaited, [each for each in loops if each.segment is node.segment]  # type: ignore[union-attr]
-        yield Wait(node, splits[0] if copy is None else ends[copy], "word from" if copy is None else "the end of a run of")
+        what = "word from" if copy is None else "the end of a run of"
+        yield Wait(node, splits[0] if copy is None else ends[copy], what)
     elif not node.has_work:
         before = [each for each in loops if node.input in [sink.channel for sink in each.sinks]]
         yield from (Wait(node, each, "items from") for each in before or splits)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penstock.errors import GraphError
-from penstock.plan.fuse import Segment
-from penstock.plan.mapping import inside
+
+if TYPE_CHECKING:
+    from penstock.plan.fuse import Segment
 
 Prices = Callable[[Any, int], float]
 """How long a running node takes for so many items."""
@@ -84,6 +85,8 @@ class VirtualClock:
 
 def _by_segment(given: Mapping[Any, float], segments: Sequence[Segment]) -> dict[Segment, float]:
     """Seconds an item of each loop: those of its nodes together."""
+    from penstock.plan.mapping import inside
+
     found: dict[Segment, float] = {}
     for stream, seconds in given.items():
         named = getattr(stream, "node", None)

@@ -63,10 +63,10 @@ class Run:
     ) -> None:
         """With `is_open` the batches need not end the stream: what the run remembers then is in `kept`.
 
-        `places`, where given, are those of the nodes, whatever the graph and the options ask for.
+        `places`, where given, stand for what the graph asks for with `on_core` and `flexible`.
         """
         self.options, self.batches_in, self.is_open = Options.of(options), batches_in, is_open
-        self.tree = Tree(leaves, self._places(leaves) if places is None else places)
+        self.tree = Tree(leaves, self._places(leaves, places))
         self.control = check_signals(self.tree, control)
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
         self.blocks: dict[Segment, int] = {}
@@ -105,7 +105,7 @@ class Run:
                     found[sink.feeds] = bounds(segment, sink, replace(wanted, width=self.width_of(sink.feeds)))
         return found
 
-    def _places(self, leaves: tuple[n.GraphNode, ...]) -> Places:
+    def _places(self, leaves: tuple[n.GraphNode, ...], fitted: Places | None) -> Places:
         """Where nodes are to be at work: as asked for, and shared out by what they cost where that is known."""
         o = self.options
         self.profile: Profile | None = None
@@ -113,7 +113,7 @@ class Run:
             return Places()
         given = o.mapping
         by_hand = [each if isinstance(each, Mapping) else None for each in (given, o.flexible)]
-        asked = places(leaves, o.cores, *by_hand)
+        asked = places(leaves, o.cores, *by_hand) if fitted is None else fitted
         if o.flexible == "auto":
             from penstock.engine.profile import profile
 

@@ -127,7 +127,7 @@ class FirstSplit(BetaSplit):
         return self.run is not None and self._next_end(taken, taken.start, taken.first_mark) >= self.place
 
     def _in_order(self) -> Iterator[int]:
-        """The copy whose run goes on; else the join's own first, and then the others, those with the most room first."""
+        """The copy whose run goes on; else the join's own first, then the others, those with the most room first."""
         if self.run is not None:
             return iter([self.run.copy])
         others = sorted(range(1, len(self.side.copies)), key=lambda copy: -self.side.room_items(copy))

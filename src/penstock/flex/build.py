@@ -14,6 +14,7 @@ from penstock.engine.node import RunningNode
 from penstock.engine.run import Run
 from penstock.engine.sinks import ChannelSink
 from penstock.errors import GraphError
+from penstock.flex.beta import FirstSplit
 from penstock.flex.joined import JoinSplit
 from penstock.flex.merge import Copies, FlexMerge
 from penstock.flex.split import FlexSplit
@@ -25,7 +26,7 @@ from penstock.plan.spec import RunEnd
 class Flexible:
     """The running parts of one flexible node, where each is at work, and the channels that cross between cores."""
 
-    split: FlexSplit | JoinSplit
+    split: FlexSplit | JoinSplit | FirstSplit
     nodes: list[Any] = field(default_factory=list)
     merges: list[Any] = field(default_factory=list)
     """All that hear of what the split selects."""

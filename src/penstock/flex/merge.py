@@ -176,7 +176,7 @@ class FlexMerge(Actor):
 
     def _kept(self, kinds: np.ndarray, known: int) -> np.ndarray:
         """Which marks are handed on: those of the stream itself that were not told before."""
-        kept = (kinds != CREDIT) & (kinds != SIGNAL + self.run_end)
+        kept: np.ndarray = (kinds != CREDIT) & (kinds != SIGNAL + self.run_end)
         kept[_of_regions(kinds)[:known]] = False
         return kept
 

@@ -1,4 +1,4 @@
-"""A flexible join in a run: copies of it, and of the loop of its functions where it has some, between splits and merges.
+"""A flexible join in a run: copies of it, with the loops of its functions, between splits and merges.
 
 A copy has a channel for each side. Where the join has functions, a loop behind each copy calls them, on its core.
 """

@@ -135,7 +135,9 @@ class Side:
             {name: column.slice(row, int(at == depth)) for name, column in columns.items()}
             for at, columns in enumerate(piece.parents)
         ]
-        return replace(self._marked(2 * depth, 0), parents=parents, opened=[int(at == depth) for at in range(self.depth)])
+        return replace(
+            self._marked(2 * depth, 0), parents=parents, opened=[int(at == depth) for at in range(self.depth)]
+        )
 
     def _marked(self, kind: int, place: int, number: int | None = None) -> Piece:
         """A piece that is one mark."""
@@ -157,7 +159,10 @@ class Side:
 
     def _by_clock(self, place: int) -> list[np.ndarray]:
         """The place of a mark by each clock, as if it had come from the source: so all sides share it."""
-        return [*(np.array([place if clock == self.clock else 0]) for clock in self.source.clocks), np.zeros(1, np.int64)]
+        return [
+            *(np.array([place if clock == self.clock else 0]) for clock in self.source.clocks),
+            np.zeros(1, np.int64),
+        ]
 
 
 def frontier(sides: Sides, side: Side, taken: Ensemble, stop: int, last: int) -> int:

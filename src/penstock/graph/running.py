@@ -177,8 +177,9 @@ class Running:
     def explain(self, **options: Any) -> str:
         """The graph and the plan as text: which nodes run in one loop, why each loop ends where it does, and channels.
 
-        For a stream that runs on Spark also the stages, with the reason of every shuffle. The options are those of
-        `prepare`. What is chosen while running, the `explain` of a run tells.
+        For a stream that runs on Spark also the stages, with the reason of every shuffle, and, where a session is given
+        or active, on how many cores a task of each runs. The options are those of `prepare`. What is chosen while
+        running, the `explain` of a run tells.
 
         >>> import penstock as ps
         >>> print(ps.from_items([{"v": 1}], name="numbers").filter(lambda v: v > 0).explain())  # doctest: +ELLIPSIS

@@ -369,6 +369,7 @@ class Stream(Running):
         """Let copies of the node before help it, where nodes are at work on several cores and it falls behind.
 
         The node must look at one item at a time and remember nothing. What it gives, and the order, stay the same.
+        Each copy is on another core. On Spark there are fewer copies where a task has fewer cores.
 
         A join may be flexible too, with its functions. Each copy gets the same indices of all sides: `split` says who
         shares them out. With "central" it is one for all sides, which looks at the room before the copies on all of
@@ -388,6 +389,9 @@ class Stream(Running):
 
     def on_core(self, core: int) -> Stream:
         """Put the node before on a core, where a run has several: it and what follows, up to the next `on_core`.
+
+        A run in this process must have that core. On Spark, how many a task has is known only there, so numbers begin
+        again behind the last: of two cores, core 3 is core 1. `explain` tells where that is so.
 
         >>> import penstock as ps
         >>> items = ps.from_items([{"v": v} for v in range(5)])

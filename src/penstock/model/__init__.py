@@ -3,16 +3,17 @@
 From a program to a prediction it is three steps, each a record that can be looked at:
 
 1. `Platform(tasks, arcs, cores=…, tokens=…, memory=…, alpha=…, beta=…, …)` in `model.platform`: the program, its
-   mapping and the numbers of the machine. `Task(name, time, core, copies=(core, …))` has the time of one block: an int or a
-   Fraction, or `Drawn(times)` for a measured distribution, or `Traced(times)` for a recorded sequence. It is flexible
-   where it has copies. `Arc(source, target, size=bytes, capacity=blocks)` joins two tasks. All times are in one unit,
-   exact; round what was measured to whole nanoseconds.
+   mapping and the numbers of the machine. `Task(name, time, core, copies=(core, …))` has the time of one block: an int
+   or a Fraction, or `Drawn(times)` for a measured distribution, or `Traced(times)` for a recorded sequence. It is
+   flexible where it has copies. `Arc(source, target, size=bytes, capacity=blocks)` joins two tasks. All times are
+   in one unit, exact; round what was measured to whole nanoseconds.
 2. `net_of(platform)` in `model.build`: the `Net` of places and transitions, for whoever wants to see it
    (`report.net.picture`), to simulate it otherwise (`model.simulate.simulate`) or to compute it exactly
    (`model.exact.cycle_rate`, where nothing is chosen). Its names are made of those of tasks, arcs and cores: a task's
    transition is called as the task, its copy's `task on core`.
 3. `predict(platform, firings=…, seed=…)` in `model.predict`: a `Prediction` with throughput, latency, utilisation of
-   each core, queue lengths, the critical resource and the shares of copies; exact fractions where all times are constant.
+   each core, queue lengths, the critical resource and the shares of copies; exact fractions where all times are
+   constant.
 
 To change one thing, use `dataclasses.replace(platform, …)`. Draws of a task depend on the seed, the task's name and the
 number of the firing only, so that two platforms with the same seed meet the same luck and can be compared.

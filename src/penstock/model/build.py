@@ -19,7 +19,9 @@ from penstock.model.constructs import (
     Sketch,
     exclusive,
     exposed,
+    flexible,
     memory,
+    merged,
     move,
     portion,
 )
@@ -64,7 +66,8 @@ def queue_places(platform: Platform, arc: Arc) -> list[str]:
     places = [f"{arc.source} → {arc.target}"]
     places += [f"{places[0]} on {core}" for core in platform.task[arc.source].copies]
     if target.copies:
-        places += [inlet(arc, core) for core in (target.core, *target.copies) if not platform.is_in_place(target, core)]
+        elsewhere = [core for core in (target.core, *target.copies) if not platform.is_in_place(target, core)]
+        places += [place for core in elsewhere for place in (f"{inlet(arc, core)}, coming", inlet(arc, core))]
     elif platform.task[arc.source].core != target.core:
         places.append(inlet(arc, target.core))
     return places
@@ -146,7 +149,7 @@ class Building:
         """A message between cores. What its latency exposes keeps the receiver busy; further messages overlap it."""
         platform, grain = self.platform, self.platform.grain
         time = exposed(arc.size, platform.alpha, platform.beta, task.time, platform.double_buffering)
-        name = move(self.sketch, f"send {arc.source} → {arc.target}", outlet, place, grain, time)
+        name = move(self.sketch, f"send {arc.source} → {arc.target}", {outlet: place}, grain, time)
         self.remember(name, task.core, platform.task[arc.source].core, grain)
         if time and receives:
             exclusive(self.sketch, task.core, [name])
@@ -166,44 +169,43 @@ class Building:
     # Single tokens
 
     def flexible_input(self, task: Task) -> None:
-        """The arcs to a flexible task: one split for all of them, so that tokens of the same place stay together."""
+        """The arcs to a flexible task: one split for all of them, so that tokens that belong together stay together."""
         arcs = self.platform.into(task.name)
-        unsplit = [self.room(arc, " unsplit") for arc in arcs if arc.capacity is not None]
-        for room, arc in zip(unsplit, (arc for arc in arcs if arc.capacity is not None), strict=True):
+        unsplit = {arc: self.room(arc, " unsplit") for arc in arcs if arc.capacity is not None}
+        for arc, room in unsplit.items():
             self.bound(arc, room)
-        for rank, (name, core) in enumerate(workers(self.platform, task).items()):
-            if self.platform.is_in_place(task, core):
-                for arc in arcs:
-                    self.sketch.take(name, f"{arc.source} → {arc.target}")
-                leaving = name
-            else:
-                leaving = self.split(task, name, core, rank)
-            for room in unsplit:
+        in_place = {n: c for n, c in workers(self.platform, task).items() if self.platform.is_in_place(task, c)}
+        elsewhere = {n: c for n, c in workers(self.platform, task).items() if n not in in_place}
+        flexible(self.sketch, {f"split {task.name} to {core}": self.ways(arcs, core) for core in elsewhere.values()})
+        for name in in_place:
+            for arc in arcs:
+                self.sketch.take(name, f"{arc.source} → {arc.target}")
+        for name, core in elsewhere.items():
+            self.receive(task, name, core)
+        for leaving in (*in_place, *(f"split {task.name} to {core}" for core in elsewhere.values())):
+            for room in unsplit.values():
                 self.sketch.give(leaving, room)
 
-    def split(self, task: Task, name: str, core: str, rank: int) -> str:
-        """One way of a split: a token of each input to the inlets of one copy, if there is room in all of them."""
+    def ways(self, arcs: list[Arc], core: str) -> dict[str, str]:
+        """From the outlet of each arc to the place where its tokens come to this core."""
+        return {f"{arc.source} → {arc.target}": self.sketch.place(f"{inlet(arc, core)}, coming") for arc in arcs}
+
+    def receive(self, task: Task, name: str, core: str) -> None:
+        """What a split has sent to one copy, through what its latency exposes, which keeps the core busy."""
         platform, sketch = self.platform, self.sketch
-        splitting = sketch.transition(f"split {task.name} to {core}", 0, MOVE + rank)
-        late = max(self.late(arc, task, core) for arc in platform.into(task.name))
-        receiving = sketch.transition(f"receive {name}", late, SEND) if late else splitting
+        splitting, arcs = f"split {task.name} to {core}", platform.into(task.name)
+        late = max(self.late(arc, task, core) for arc in arcs)
+        inlets = {f"{inlet(arc, core)}, coming": sketch.place(inlet(arc, core)) for arc in arcs}
+        receiving = move(sketch, f"receive {name}", inlets, time=late, priority=SEND if late else MOVE)
         if late:
             exclusive(sketch, core, [receiving])
-        for arc in platform.into(task.name):
-            place = sketch.place(inlet(arc, core))
-            sketch.take(splitting, f"{arc.source} → {arc.target}")
-            if late:
-                coming = sketch.place(f"{place}, coming")
-                sketch.give(splitting, coming)
-                sketch.take(receiving, coming)
-            sketch.give(receiving, place)
-            sketch.take(name, place)
+        for arc in arcs:
+            sketch.take(name, inlet(arc, core))
             self.remember(splitting, core, platform.task[arc.source].core, 1)
             if arc.capacity is not None:
                 room = self.room(arc, f" at {core}")
                 sketch.take(splitting, room)
                 sketch.give(name, room)
-        return splitting
 
     def late(self, arc: Arc, task: Task, core: str) -> Fraction:
         """What a token's share of a message exposes on this core; the tokens of a block travel together."""
@@ -219,12 +221,10 @@ class Building:
         if not arcs:
             return
         for core in task.copies:
-            late = max(self.late_from(arc, core) for arc in arcs)
-            name = self.sketch.transition(f"merge {task.name} on {core}", late, MOVE)
-            for arc in arcs:
-                outlet = f"{arc.source} → {arc.target}"
-                self.sketch.take(name, f"{outlet} on {core}")
-                self.sketch.give(name, outlet)
+            name = f"merge {task.name} on {core}"
+            outlets = {f"{a.source} → {a.target} on {core}": f"{a.source} → {a.target}" for a in arcs}
+            merged(self.sketch, {name: outlets}, {name: max(self.late_from(arc, core) for arc in arcs)})
+            for _ in arcs:
                 self.remember(name, task.core, core, 1)
 
     def late_from(self, arc: Arc, core: str) -> Fraction:

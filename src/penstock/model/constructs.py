@@ -29,6 +29,7 @@ from penstock.model.net import Constant, Drawn, Net, Number, Place, Role, Time, 
 MOVE, SEND, WORK, SPARE = range(0, 4000, 1000)
 RANKS = 1000
 """So many ranks are within each of them."""
+NONE: Mapping[str, Number] = {}
 
 
 @dataclass(slots=True)
@@ -127,16 +128,34 @@ def buffer(sketch: Sketch, source: str, target: str, capacity: int, tokens: int 
 
 
 def memory(sketch: Sketch, core: str, capacity: int, tokens: int = 1) -> str:
-    """The memory of a core, for so many blocks (table I). `receive`, `release` and `move` use it."""
+    """The memory of a core, for so many blocks (table I): who makes or receives one takes of it."""
     checked_capacity(f"memory of {core!r}", capacity)
     return sketch.place(f"memory of {core}", capacity * tokens, "room")
 
 
-def move(sketch: Sketch, name: str, source: str, target: str, tokens: int = 1, time: Time | Number = 0) -> str:
-    """Data from one place to another, as soon as it is there; rooms are taken and given by further arcs."""
-    sketch.transition(name, time, MOVE)
-    sketch.take(name, source, tokens)
-    sketch.give(name, target, tokens)
+def supply(sketch: Sketch, source: str, firings: int) -> str:
+    """A finite stream: its source fires so many times, and then the net runs dry."""
+    place = sketch.place(f"supply of {source}", firings, "room")
+    sketch.take(source, place)
+    return place
+
+
+def move(
+    sketch: Sketch,
+    name: str,
+    ways: Mapping[str, str],
+    tokens: int = 1,
+    time: Time | Number = 0,
+    priority: int = MOVE,
+) -> str:
+    """Data from places to others, the same number of tokens on each way, as soon as all are there.
+
+    Rooms are taken and given by further arcs.
+    """
+    sketch.transition(name, time, priority)
+    for source, target in ways.items():
+        sketch.take(name, source, tokens)
+        sketch.give(name, target, tokens)
     return name
 
 
@@ -165,27 +184,25 @@ def portion(time: Time, pieces: int) -> Time:
     return Drawn(values) if isinstance(time, Drawn) else Traced(values)
 
 
-def flexible(
-    sketch: Sketch, source: str, inlets: Mapping[str, str], tokens: int = 1, times: Mapping[str, Number] | None = None
-) -> None:
-    """A split of a place among the inlets of the copies (figure 17): each token goes to the first that has room.
+def flexible(sketch: Sketch, splits: Mapping[str, Mapping[str, str]]) -> None:
+    """A split among the copies of a task (figure 17), of any number: each token goes to the first that has room.
 
-    `inlets` maps the name of each way to the place where it leads, in the order of priority: the original first. Rooms
-    are taken by further arcs; a way without one takes everything. Any number of ways, so a split is n-way.
+    `splits` maps the name of each way to the places that it leads from and to, one pair for each input of the task, so
+    that tokens which belong together stay together. They are in the order of a permanent priority, the original first.
+    Rooms are taken by further arcs; a way without one takes everything.
     """
-    for rank, (way, inlet) in enumerate(inlets.items()):
-        move(sketch, way, source, inlet, tokens, (times or {}).get(way, 0))
-        sketch.transitions[way].priority = MOVE + rank
+    for rank, (name, ways) in enumerate(splits.items()):
+        move(sketch, name, ways, priority=MOVE + rank)
 
 
-def merged(sketch: Sketch, sources: Mapping[str, str], target: str, tokens: int = 1, time: Time | Number = 0) -> None:
-    """A merge of what the copies made into one place (figure 17); `time` is the overhead of split and merge.
+def merged(sketch: Sketch, merges: Mapping[str, Mapping[str, str]], times: Mapping[str, Time | Number] = NONE) -> None:
+    """A merge of what the copies of a task made (figure 17): each way from the places of a copy to those of the task.
 
     The model does not know one token from another, so it keeps no order. In a stream the next token may have to wait
     for the one before it.
     """
-    for name, source in sources.items():
-        move(sketch, name, source, target, tokens, time)
+    for name, ways in merges.items():
+        move(sketch, name, ways, time=times.get(name, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,8 +248,7 @@ def next_task(sketch: Sketch, task: str, time: Number, here: Site, there: Site, 
     still = [sketch.place(f"{task} not ahead", 1, "room")] if pieces else []
     for left, place in enumerate([*ahead, here.done], whole - len(ahead)):
         arrived = sketch.place(f"{task} arrived, {left} left")
-        name = move(sketch, f"pass to {task}, {left} left", place, arrived)
-        sketch.transitions[name].priority = MOVE + left
+        name = move(sketch, f"pass to {task}, {left} left", {place: arrived}, priority=MOVE + left)
         sketch.take(name, there.memory)
         sketch.give(name, here.memory)
         _hold(sketch, name, still)
@@ -266,7 +282,7 @@ def _line_up(sketch: Sketch, name: str, passing: str, arrived: str, queue: list[
         sketch.take(passing, slot)
     for before, slot in zip(reversed(queue), reversed(queue[:-1]), strict=False):
         nearer = sketch.place(f"{name} in {slot}")
-        step = move(sketch, f"{name} to {slot}", arrived, nearer)
+        step = move(sketch, f"{name} to {slot}", {arrived: nearer})
         sketch.take(step, slot)
         sketch.give(step, before)
         arrived = nearer

@@ -128,7 +128,7 @@ def _balanced(
             elif part[other] != rate:
                 raise ModelError(
                     f"place {place!r}: the weights of a net must balance, or its tokens run out or pile up; around "
-                    f"this place they do not: one side fires {rate} times where it must {part[other]} times; correct them"
+                    f"this place they do not: one side fires {rate} times where it must {part[other]} times"
                 )
     return part
 
@@ -249,7 +249,8 @@ def _cycle_of(edges: list[Edge], last: list[int]) -> list[Edge]:
 
 
 def _round(edges: list[Edge], last: list[int], node: int) -> list[Edge]:
-    found, at = [], node
+    found: list[Edge] = []
+    at = node
     while not found or at != node:
         found.append(edges[last[at]])
         at = found[-1].source

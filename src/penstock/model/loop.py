@@ -15,7 +15,8 @@ take the tables one by one, as arrays: handing them on as one record costs more 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numba
 import numpy as np
@@ -40,12 +41,14 @@ FIRED, LATE, STOPPED, FULL, ENDLESS, SEEN, TOLD = range(7)
 CONSTANT, TRACED, DRAWN = range(3)
 
 PRIORITY_SHIFT = 48
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-# Nothing here makes an array, so none needs counting of its users, which would cost more than the work.
-_compiled = numba.njit(cache=True, nogil=True, _nrt=False)
+def _compiled(function: _Function) -> _Function:
+    """Compile without counting who uses an array: nothing here makes one, and counting costs more than the work."""
+    return cast(_Function, numba.njit(cache=True, nogil=True, _nrt=False)(function))
 
 
 class Tables(NamedTuple):

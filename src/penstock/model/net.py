@@ -238,8 +238,8 @@ def _arcs(where: str, given: Mapping[str, int] | Arcs) -> Arcs:
     for name, weight in pairs:
         if not isinstance(weight, int) or isinstance(weight, bool) or weight < 1:
             raise ModelError(f"{where}: the weight of an arc must be 1 or more; got {weight!r} at {name!r}")
-    twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-    if twice:
+    if len({name for name, _ in pairs}) < len(pairs):
+        twice = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
         raise ModelError(f"{where}: one arc must lead to each place; {_some(twice)} has several; add their weights")
     return pairs
 

@@ -107,7 +107,8 @@ class Platform:
             raise ModelError("platform: there must be at least one task; got none")
         _check_unique("platform: each task must have a name of its own", [task.name for task in self.tasks])
         _check_unique("platform: each core must be named once", self.cores)
-        unknown = [core for core in used if core not in self.cores]
+        known = set(self.cores)
+        unknown = [core for core in used if core not in known]
         if unknown:
             raise ModelError(
                 f"platform: tasks must be on cores that there are; got {quoted(unknown)}; the cores are "

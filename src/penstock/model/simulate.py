@@ -220,12 +220,14 @@ class Machine:
 
     def stretch(self, firings: int) -> Run:
         """Run so long, and leave the beginning out of the account."""
-        marks = []
-        for part in (firings // 5, firings):
-            if self.advance(part) == loop.STOPPED:
-                raise self.stopped()
-            marks.append(self.mark())
-        return self.run(*marks)
+        begin = self.reached(firings // 5)
+        return self.run(begin, self.reached(firings))
+
+    def reached(self, firings: int) -> Mark:
+        """The mark after so many firings of a net that must not stop."""
+        if self.advance(firings) == loop.STOPPED:
+            raise self.stopped()
+        return self.mark()
 
     def whole(self, firings: int) -> Run:
         """Run until nothing is left to fire, and tell about all of it."""
@@ -275,19 +277,23 @@ class Machine:
                 f"simulate: there must be enough firings for time to pass; {self.fired:,} were too few; allow more"
             )
         ticks = self.net.ticks
-        differences = (end.finished - begin.finished, end.busy - begin.busy, end.areas - begin.areas)
+        who, starts, ends = self.tables.log[: self.tables.numbers[loop.LOGGED]].T
         return Run(
-            self.net,
-            Fraction(begin.now, ticks),
-            Fraction(end.now, ticks),
-            is_periodic,
-            has_stopped,
-            self.fired,
-            *self.tables.log[: self.tables.numbers[loop.LOGGED]].T,
-            *differences,
-            end.empty - begin.empty,
-            np.maximum(self.tables.places[:-1, loop.MOST], np.where(end.held > 0, end.tokens, 0)),
-            end.tokens,
+            net=self.net,
+            begin=Fraction(begin.now, ticks),
+            end=Fraction(end.now, ticks),
+            is_periodic=is_periodic,
+            has_stopped=has_stopped,
+            firings=self.fired,
+            log_who=who,
+            log_starts=starts,
+            log_ends=ends,
+            _finished=end.finished - begin.finished,
+            _busy=end.busy - begin.busy,
+            _areas=end.areas - begin.areas,
+            _empty=end.empty - begin.empty,
+            _most=np.maximum(self.tables.places[:-1, loop.MOST], np.where(end.held > 0, end.tokens, 0)),
+            _tokens=end.tokens,
         )
 
     def stopped(self) -> ModelError:

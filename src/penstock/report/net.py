@@ -114,8 +114,8 @@ def _lanes(net: Net) -> dict[str, str]:
             found = [lane[name] for name, _ in (*transition.gives, *transition.takes) if name in lane]
             if transition.name not in lane and found:
                 lane[transition.name] = found[0]
-    for one in (*flow, *net.transitions):
-        lane.setdefault(one.name, "")
+    for name in (*(place.name for place in flow), *(transition.name for transition in net.transitions)):
+        lane.setdefault(name, "")
     return lane | {place.name: _ROOM for place in net.places if place.role == "room"}
 
 

@@ -17,7 +17,7 @@ from penstock.engine.profile import BLOCK, measured
 from penstock.errors import PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.plan.flexible import LEAST_GAIN, PASSING_S, Choice, block_for, choose
+from penstock.plan.flexible import LEAST_GAIN, PASSING_S, Choice, choose
 from penstock.plan.mapping import inside, loops_of, within
 from penstock.plan.profile import Profile
 
@@ -29,7 +29,7 @@ FEW, MOST, MEASURED_S = 64, 1 << 14, 0.1
 
 @dataclass(frozen=True)
 class Shared:
-    """What a stage runs on: all that arrives, where its nodes are at work, and the options that belong to that."""
+    """What a stage runs on: all that arrives, where its nodes ask to be, and the options that belong to that."""
 
     batches: Iterator[Batch]
     places: Places | None = None
@@ -49,29 +49,19 @@ def shared(
         return Shared(batches)
     wished = within(leaves, cores)
     if wished.cores or wished.copies:
-        return Shared(batches, wished, _options(leaves, wished, None, cores, options))
+        return Shared(batches, wished, {"cores": cores})
     if not is_asked and not _may_gain(leaves, options):
         return Shared(batches)
     head = Head(batches, 1 if is_asked else ENOUGH_ITEMS)
     if not (head.kept if is_asked else head.has_more):
         return Shared(head.all())
     try:
-        found = measured_places(leaves, tuple(head.kept), cores, options)
+        found = gainful(leaves, tuple(head.kept), cores, options)
     except PenstockError:
         found = None  # the run itself meets it, and tells where
     if found is None:
         return Shared(head.all())
-    places, profile = found
-    return Shared(head.all(), places, _options(leaves, places, profile, cores, options))
-
-
-def _options(
-    leaves: tuple[n.GraphNode, ...], places: Places, profile: Profile | None, cores: int, given: Mapping[str, Any]
-) -> dict[str, Any]:
-    found: dict[str, Any] = {"cores": cores}
-    if places.copies and given.get("block_items") is None and given.get("width") is None:
-        found["block_items"] = block_for(leaves, places, profile)
-    return found
+    return Shared(head.all(), None, {"cores": cores, "mapping": found, "flexible": "auto"})
 
 
 def _may_gain(leaves: tuple[n.GraphNode, ...], options: Mapping[str, Any]) -> bool:
@@ -111,10 +101,10 @@ class Head:
         yield from self.rest
 
 
-def measured_places(
+def gainful(
     leaves: tuple[n.GraphNode, ...], kept: Sequence[Batch], cores: int, options: Mapping[str, Any]
-) -> tuple[Places, Profile] | None:
-    """The best places of the nodes by what they cost on the first items; None where one core is as fast."""
+) -> Profile | None:
+    """What the nodes cost on the first items, to be shared out by that; None where one core is as fast."""
 
     def costs(count: int, *, fuse: bool = False) -> Profile:
         given = {"compile": options.get("compile", True), "width": options.get("width") or BLOCK, "fuse": fuse}
@@ -126,8 +116,7 @@ def measured_places(
     choice = choose(loops_of(leaves), profile, cores)
     if _seconds(alone) < LEAST_GAIN * (choice.shared_s + _crossing_s(leaves, profile, choice)):
         return None
-    copies = {} if choice.flexible is None else {choice.flexible: cores - 1}
-    return Places(choice.cores, copies), profile
+    return profile
 
 
 def _seconds(profile: Profile) -> float:

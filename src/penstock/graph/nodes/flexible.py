@@ -22,12 +22,12 @@ def flexible(node: GraphNode, copies: Any, split: Any) -> GraphNode:
         return replace(node, copies=copies, split=split)
     joined = _join_of(node)
     if joined is not None:
-        made = replace(joined, copies=copies, split=split)
-        return replace(_behind(node, joined, made), copies=copies)
+        made = _behind(node, joined, replace(joined, copies=copies, split=split))
+        return replace(made, copies=copies)
     if isinstance(node, Merge):
         raise node.fail(
-            "flexible: a merge does nothing with its items but put them in order, so that copies cannot help it; make a "
-            "node before or behind it flexible"
+            "flexible: a merge does nothing with its items but put them in order, so that copies cannot help it; make "
+            "a node before or behind it flexible"
         )
     if split != "central":
         raise node.fail(f"flexible: split={split!r} is for joins, which have several inputs; leave it out")
@@ -49,7 +49,7 @@ def _join_of_branch(node: GraphNode) -> Join | None:
     return node if isinstance(node, Join) and node.cases else None
 
 
-def _behind(node: GraphNode, joined: Join, made: Join) -> Any:
+def _behind(node: GraphNode, joined: Join, made: Join) -> GraphNode:
     """The same node behind another join."""
     if node is joined:
         return made
