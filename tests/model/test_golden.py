@@ -159,8 +159,9 @@ def test_the_sizes_of_table_4() -> None:
     there would be 12 already, so the paper's 11 leave some of them out, or put tasks on a common core; the text does
     not say which. Flexible, ours has 12 and 20: in addition the copy, the receiving of what is split, and one merge
     (what the copy made goes to the other core); what is split and not yet received, what the copy made, and the room
-    for what is not yet split. The paper has two transitions for the split, a message for each copy and two for the merge;
-    our copy on the core of the task before takes its tokens straight from what that task made, by a lower priority.
+    for what is not yet split. The paper has two transitions for the split, a message for each copy and two for the
+    merge; our copy on the core of the task before takes its tokens straight from what that task made, by a lower
+    priority.
     """
     names = ("random", "box_muller", "cholesky", "walk", "value")
     arcs = tuple(Arc(a, b, capacity=2) for a, b in pairwise(names))

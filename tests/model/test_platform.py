@@ -49,6 +49,13 @@ def test_a_buffer_of_one_block_makes_neighbours_wait_for_each_other() -> None:
     assert (told.throughput, told.critical) == (Fraction(1, 5), "room t0 → t1")
 
 
+def test_without_a_bound_blocks_pile_up_and_nothing_repeats() -> None:
+    told = predict(pipeline(1, 2, capacity=None), firings=20_000)
+    assert not told.is_exact
+    assert float(told.throughput) == pytest.approx(1 / 2, rel=0.001)
+    assert told.longest["t0", "t1"] > 1000
+
+
 def test_a_branch_and_a_join() -> None:
     tasks = Task("a", 1, "c0"), Task("b", 4, "c1"), Task("c", 2, "c2"), Task("d", 1, "c0")
     arcs = tuple(Arc(x, y, capacity=2) for x, y in ("ab", "ac", "bd", "cd"))

@@ -217,6 +217,12 @@ def test_time_must_pass() -> None:
         simulate(worker(0))
 
 
+def test_sums_that_would_not_fit() -> None:
+    many = Net((Place("many", 1 << 40), *worker(1).places), (*worker(1).transitions,))
+    with pytest.raises(ModelError, match="tokens times ticks must stay below 2⁶²"):
+        simulate(many, until=1 << 23)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

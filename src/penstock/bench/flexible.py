@@ -29,7 +29,7 @@ from penstock.apps import cfar, dedup, des, jpeg, value_at_risk
 from penstock.bench import flexible_made as made
 from penstock.bench.measure import Answer, Benchmark, Case, Peer, Report, Run, Speeds, Target, best_runs, best_speeds
 from penstock.graph import nodes as n
-from penstock.plan.flexible import choose
+from penstock.plan.flexible import choose, dearest
 from penstock.plan.fuse import Segment
 from penstock.plan.mapping import balanced, inside, loops_of
 from penstock.plan.profile import Profile
@@ -83,13 +83,9 @@ class Flexed:
     def node(self) -> tuple[n.GraphNode, bool]:
         """The node that gains the most by copies, and whether it is to gain something; else the dearest that can."""
         chosen = choose(self.loops, self.profile, CORES).flexible
-        if chosen is not None:
-            return chosen, True
-        costs = self.profile.costs(self.loops)
-        able = [(cost, at) for at, cost in enumerate(costs) if _is_able(self.loops[at].only)]
-        found = self.loops[max(able)[1]].only
+        found = chosen or dearest(self.loops, self.profile)
         assert found is not None
-        return found, False
+        return found, chosen is not None
 
     @property
     def ideal(self) -> float:
@@ -117,10 +113,6 @@ class Flexed:
         if not gains:
             peers.append(Peer("forced", partial(run, self.leaf, forced, self.ideal), self.items))
         return Case(name, tuple(peers))
-
-
-def _is_able(node: n.GraphNode | None) -> bool:
-    return node is not None and n.can_have_copies(node)
 
 
 def run(leaf: ps.Stream, options: dict[str, Any], ideal: float | None = None) -> Answer:

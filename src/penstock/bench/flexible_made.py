@@ -43,7 +43,7 @@ def turn_ns() -> float:
         run: Any = stream.prepare(spark=False, clock=time.thread_time)
         run.collect()
         seconds.append(run.statistics().nodes[0].seconds)
-    return 1e9 * min(seconds) / (4000 << 12)
+    return float(1e9 * min(seconds) / (4000 << 12))
 
 
 def turns(work_ns: float) -> int:

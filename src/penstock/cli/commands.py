@@ -164,14 +164,15 @@ def _refuse_of_batch(**given: object) -> None:
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; `penstock apps` lists them.")
 @click.option("--cores", default=2, show_default=True, type=click.IntRange(min=1), help="On how many cores to run.")
 @click.option("--width", type=click.IntRange(min=1), help="The most items that a node fires on.")
+@click.option("--flexible", is_flag=True, help="Let another core help the node that gains the most by it.")
 @click.option(
     *("--output", "-o"), metavar="FILE", help="Where to draw: a page (.html) or a picture (.svg); else APP.html here."
 )
 def trace(target: str, **given: Any) -> None:
     """Draw what each core did when, while it ran an application.
 
-    Every node is by itself. The application runs three times: to be compiled, to see what each node costs, and then
-    with its nodes shared out by that over the cores. On the page the wheel zooms and a drag moves.
+    Every node is by itself. The application runs to be compiled, to see what each node costs, and then with its nodes
+    shared out by that over the cores. On the page the wheel zooms and a drag moves.
     """
     from penstock.cli.trace import trace
 

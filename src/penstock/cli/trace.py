@@ -11,10 +11,12 @@ from rich.console import Console
 import penstock as ps
 from penstock.cli.apps import APPS
 from penstock.errors import GraphError, OutputError
+from penstock.plan.flexible import choose, dearest
+from penstock.plan.mapping import loops_of
 from penstock.report import timeline
 
-FIRINGS = 100
-"""How often a node should fire for a timeline to show something."""
+FIRINGS, SAMPLE = 100, 100_000
+"""How often a node should fire for a timeline to show something, and on how many items it is seen what each costs."""
 
 
 def trace(
@@ -26,6 +28,7 @@ def trace(
     settings: tuple[str, ...] = (),
     cores: int = 2,
     width: int | None = None,
+    flexible: bool = False,
     output: str | None = None,
 ) -> None:
     """Run an application on so many cores, and write the timeline of the run to a file."""
@@ -40,26 +43,35 @@ def trace(
         if path is None:
             app.module.generate(folder, app.size if size is None else size, seed, **of_data)
         with console.status(f"running {target}"):
-            statistics = traced(app.stream(path or folder, own), cores, width)
+            statistics = traced(app.stream(path or folder, own), cores, width, flexible)
     if not statistics.firings:
         raise GraphError(f"trace: {target} had nothing to do; give it data")
-    _write(statistics, drawn, f"{target} on {cores} cores")
+    _write(statistics, drawn, f"{target} on {cores} cores{', with a flexible node' if flexible else ''}")
     for lane in timeline.lanes(statistics):
         nodes = ", ".join(dict.fromkeys(block.node for block in lane.blocks))
         console.print(f"core {lane.core}: {lane.busy:.0%} busy with {nodes}", soft_wrap=True, markup=False)
     console.print(f"drawn to {drawn}", soft_wrap=True, markup=False)
 
 
-def traced(stream: ps.Stream, cores: int, width: int | None = None, **options: Any) -> Any:
+def traced(stream: ps.Stream, cores: int, width: int | None = None, is_flexible: bool = False, **options: Any) -> Any:
     """The statistics of a traced run on so many cores, with its nodes shared out by what they cost on one.
 
-    Unless a width is given, the busiest node fires about `FIRINGS` times. The first run is for the compiler.
+    Flexible is the node that gains the most by it, or, where none gains much, the dearest that can have copies. Unless
+    a width is given, the busiest node fires about `FIRINGS` times. The first run is for the compiler.
     """
     options |= {"spark": False, "fuse": False, "trace": True}
     first = _run(stream, **options)
     width = width or max(1, max(node.items for node in first.nodes) // FIRINGS)
-    costs = _run(stream, width=width, **options)
-    return _run(stream, width=width, cores=cores, mapping=costs, **options)
+    profile = stream.profile(SAMPLE, width=width)
+    if is_flexible and cores > 1:
+        loops = loops_of((stream.node,))
+        node = choose(loops, profile, cores).flexible or dearest(loops, profile)
+        if node is None:
+            raise GraphError("trace: --flexible needs a node that remembers nothing; every node here has a state")
+        options["flexible"] = {ps.Stream(node): 1}
+    given = {"width": width, "cores": cores, "mapping": profile} | options
+    _run(stream, **given)
+    return _run(stream, **given)
 
 
 def _run(stream: ps.Stream, **options: Any) -> Any:

@@ -1,7 +1,8 @@
-"""The constants of the cost model, measured on this machine once and kept beside the compiled code.
+"""The constants of the cost models, measured on this machine once and kept beside the compiled code.
 
 A small graph runs on channels in ways that differ in one thing at a time: many small regions or few large ones, with
-and without tags, in ensembles that cross boundaries or do not.
+and without tags, in ensembles that cross boundaries or do not; on one core or two, in small blocks or large ones, with
+and without a copy.
 """
 
 from __future__ import annotations
@@ -12,27 +13,45 @@ import json
 import time
 from dataclasses import asdict
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.engine.run import Run
 from penstock.graph.aggregate import sum as sum_of
-from penstock.graph.stream import Stream, from_arrow
+from penstock.graph.stream import Stream, from_arrow, from_numpy
 from penstock.kernels.compile import cache_folder, versions
 from penstock.plan.context import Costs
+from penstock.plan.machine import Machine
 
 ITEMS, SMALL, WIDTH, REPEATS = 1 << 17, 4, 1 << 12, 5
+NARROW, WIDE, FIELDS = 1 << 10, 1 << 14, 8
+"""Blocks of which the work hardly counts, blocks whose bytes do, and how many fields of eight bytes these have."""
+LONGEST_WAKE_S = 1e-4
+"""A machine that is busy with something else wakes threads late; it does not always."""
 
 
 @cache
 def costs() -> Costs:
     """The constants, from the disk or, where they are not there, measured now."""
-    path = cache_folder() / f"costs_{hashlib.sha256(versions().encode()).hexdigest()[:16]}.json"
+    found: Costs = _kept("costs", Costs, measure)
+    return found
+
+
+@cache
+def machine() -> Machine:
+    """What the engine costs on several cores, from the disk or, where that is not there, measured now."""
+    found: Machine = _kept("machine", Machine, measure_cores)
+    return found
+
+
+def _kept(name: str, kind: Any, measuring: Any) -> Any:
+    path = cache_folder() / f"{name}_{hashlib.sha256(versions().encode()).hexdigest()[:16]}.json"
     try:
-        return Costs(**json.loads(path.read_text(encoding="utf-8")))
+        return kind(**json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
-        measured = measure()
+        measured = measuring()
     with contextlib.suppress(OSError):  # a folder that cannot be written to: measure again next time
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(measured)), encoding="utf-8")
@@ -68,3 +87,48 @@ def _seconds(stream: Stream, width: int, context: str) -> float:
         run.tables()
         best = min(best, time.perf_counter() - started)
     return best
+
+
+# Several cores
+
+
+def measure_cores() -> Machine:
+    """Run two nodes on one core and on two, and solve for the costs of a block.
+
+    Times are those of the processor, so that what else the machine does makes little difference; but for how long a
+    thread takes to wake.
+    """
+    small, large = _pair(1), _pair(FIELDS)
+    apart: dict[str, Any] = {"cores": 2, "mapping": {small[0]: 0, small[1]: 1}}
+    one, two = _block(small, NARROW)[0], _block(small, NARROW, **apart)[0]
+    firing = max((one - _block(small, WIDE)[0] * NARROW / WIDE) / 2, 1e-6)
+    crossing = max((two - one) / 2, 1e-6)
+    busy, whole = _block(small, NARROW, **apart, capacity=NARROW)
+    wake = min(max((whole - busy) / 2, 0.0), LONGEST_WAKE_S)
+    sharing = max((_block(small, NARROW, **apart, flexible={small[1]: 1})[0] - two - firing) / 2, 1e-6)
+    apart["mapping"] = {large[0]: 0, large[1]: 1}
+    size, wide = 8 * FIELDS * WIDE, _block(large, WIDE, **apart)[0]
+    byte = max((wide - _block(large, WIDE)[0]) / 2 - crossing, 0.0) / size
+    shared = _block(large, WIDE, **apart, flexible={large[1]: 1})[0]
+    sharing_byte = max((shared - wide - firing) / 2 - sharing, 0.0) / size
+    return Machine(firing, crossing, byte, wake, sharing, sharing_byte)
+
+
+def _pair(fields: int) -> tuple[Stream, Stream]:
+    """Two nodes that do hardly anything to items of so many fields."""
+    columns = {f"v{at}": np.arange(ITEMS) * 1.0 for at in range(fields)}
+    first = from_numpy(columns, name="calibration").map(v0=lambda v0: v0 + 1.0)
+    return first, first.map(v0=lambda v0: 2.0 * v0)
+
+
+def _block(pair: tuple[Stream, Stream], width: int, **options: Any) -> tuple[float, float]:
+    """The seconds of the processor, and those that pass, for a block of so many items."""
+    busy, passed = float("inf"), float("inf")
+    for _ in range(REPEATS):
+        run = Run((pair[1].node,), (), fuse=False, width=width, check=False, **options)
+        began, started = time.process_time(), time.perf_counter()
+        for _ in run.batches():
+            pass
+        busy = min(busy, time.process_time() - began)
+        passed = min(passed, time.perf_counter() - started)
+    return busy * width / ITEMS, passed * width / ITEMS

@@ -12,10 +12,9 @@ from typing import Any
 
 from penstock.engine.statistics import Statistics
 from penstock.errors import GraphError
+from penstock.plan.capacity import BATCH_ITEMS, WIDTH
 from penstock.plan.profile import Profile
 
-BATCH_ITEMS = 1 << 20
-WIDTH = 1 << 16
 CONTEXTS = ("auto", "sparse", "dense", "lane")
 CREDITS = ("queued", "balance")
 POLICIES = ("downstream", "upstream", "random")

@@ -132,7 +132,8 @@ class Run:
         """The most items that a loop takes at a time: where it is known what they cost, as many as make a block."""
         if segment in self.blocks:
             return self.blocks[segment]
-        return self.options.channel_width if segment.feeder is not None else self.options.source_width
+        is_reader = segment.feeder is None and not segment.sides
+        return self.options.source_width if is_reader else self.options.channel_width
 
     def _mapped(self) -> dict[Segment, int]:
         """The core of each loop."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,6 +13,8 @@ from penstock.graph import nodes
 from penstock.graph.tree import At
 
 if TYPE_CHECKING:
+    from penstock.model.program import Model
+    from penstock.plan.machine import Machine
     from penstock.plan.profile import Profile
     from penstock.report.graph import GraphPicture
     from penstock.spark.stream.handle import StreamHandle
@@ -173,6 +175,47 @@ class Running:
         from penstock.engine.profile import profile
 
         return profile((self.node,), sample, **options)
+
+    def model(
+        self,
+        profile: Profile,
+        *,
+        cores: int = 1,
+        mapping: Mapping[Any, int] | None = None,
+        flexible: str | Mapping[Any, int] | None = None,
+        capacities: int | Mapping[Any, int] | None = None,
+        block_items: int | None = None,
+        machine: Machine | None = None,
+    ) -> Model:
+        """A model of a run of this stream: what it is to give, before anyone runs it; see `docs/model.md`.
+
+        `cores`, `mapping`, `flexible` and `block_items` are as those of `prepare`; unless there is a mapping, nodes are
+        shared out by what they cost. `capacities` is how many items channels hold, all of them or, as a dict from
+        streams, those that leave each. What the engine itself costs is measured on this machine once, unless `machine`
+        states it.
+
+        >>> import penstock as ps
+        >>> items = ps.from_items([{"v": float(v)} for v in range(5000)])
+        >>> roots = items.map(w=lambda v: v ** 0.3 + v ** 0.7)
+        >>> print(roots.model(roots.profile(4000), cores=2, flexible={roots: 1}).net().cores)
+        ('core 0', 'core 1')
+        """
+        from penstock.model.program import model
+
+        if machine is None:
+            from penstock.engine.calibration import machine as measured
+
+            machine = measured()
+        return model(
+            (self.node,),
+            profile,
+            machine,
+            cores=cores,
+            mapping=mapping,
+            flexible=flexible,
+            capacities=capacities,
+            block_items=block_items,
+        )
 
     def explain(self, **options: Any) -> str:
         """The graph and the plan as text: which nodes run in one loop, why each loop ends where it does, and channels.

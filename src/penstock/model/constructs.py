@@ -236,17 +236,12 @@ def next_task(sketch: Sketch, task: str, time: Number, here: Site, there: Site, 
     Invariant: of the blocks that wait here the older has less left, so going by what is left keeps their order; and
     none is passed on while the oldest is worked on.
     """
-    if here.done is None:
-        raise ModelError(
-            f"task {task!r}: its blocks must come from a core that passes them on; {here.core!r} is the last"
-        )
-    if not 0 <= pieces < RANKS:
-        raise ModelError(f"task {task!r}: a block must have 0 … {RANKS - 1} pieces; got {pieces}")
+    finished = _finished(task, here, pieces)
     whole = max(pieces, 1)
     ahead = [sketch.place(f"{task} ahead, {left} left") for left in range(pieces)]
     queue = _queue(sketch, task, sketch.places[there.memory].tokens) if pieces else []
     still = [sketch.place(f"{task} not ahead", 1, "room")] if pieces else []
-    for left, place in enumerate([*ahead, here.done], whole - len(ahead)):
+    for left, place in enumerate([*ahead, finished], whole - len(ahead)):
         arrived = sketch.place(f"{task} arrived, {left} left")
         name = move(sketch, f"pass to {task}, {left} left", {place: arrived}, priority=MOVE + left)
         sketch.take(name, there.memory)
@@ -262,6 +257,17 @@ def next_task(sketch: Sketch, task: str, time: Number, here: Site, there: Site, 
                 sketch, f"{task} ahead at {left}", Fraction(time) / pieces, SPARE + left, place, ahead[left - 1], here
             )
             _hold(sketch, f"{task} ahead at {left}", still)
+
+
+def _finished(task: str, here: Site, pieces: int) -> str:
+    """The place of what the core before has finished; checked."""
+    if here.done is None:
+        raise ModelError(
+            f"task {task!r}: its blocks must come from a core that passes them on; {here.core!r} is the last"
+        )
+    if not 0 <= pieces < RANKS:
+        raise ModelError(f"task {task!r}: a block must have 0 … {RANKS - 1} pieces; got {pieces}")
+    return here.done
 
 
 def _hold(sketch: Sketch, transition: str, places: Iterable[str]) -> None:

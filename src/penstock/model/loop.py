@@ -10,7 +10,8 @@ Invariant, whenever the loop looks for what to start: a transition is either in 
 place that lacks tokens for it, or it waits in a class behind one that is ready and comes before it.
 
 A table has a row for each thing and a column for each fact, so that what is used together lies together. The functions
-take the tables one by one, as arrays: handing them on as one record costs more than a firing.
+take the tables one by one, as arrays: handing them on as one record costs more than a firing. That is why
+`advance` is long: it has a line for each of them.
 """
 
 from __future__ import annotations

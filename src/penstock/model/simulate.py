@@ -17,6 +17,7 @@ from penstock.model.wiring import tables, with_more_events
 FIRINGS = 200_000
 BURST = 1_000_000
 """So many firings of a transition at one instant mean that time no longer passes."""
+SUMMABLE = float(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +277,12 @@ class Machine:
             raise ModelError(
                 f"simulate: there must be enough firings for time to pass; {self.fired:,} were too few; allow more"
             )
+        most = np.maximum(self.tables.places[:-1, loop.MOST], np.where(end.held > 0, end.tokens, 0))
+        if float(most.max(initial=0)) * end.now > SUMMABLE:
+            raise ModelError(
+                f"simulate: tokens times ticks must stay below 2⁶² to be summed; got {most.max():,} tokens in a place "
+                f"and {end.now:,} ticks; count in a coarser unit of time, or in larger tokens"
+            )
         ticks = self.net.ticks
         who, starts, ends = self.tables.log[: self.tables.numbers[loop.LOGGED]].T
         return Run(
@@ -292,7 +299,7 @@ class Machine:
             _busy=end.busy - begin.busy,
             _areas=end.areas - begin.areas,
             _empty=end.empty - begin.empty,
-            _most=np.maximum(self.tables.places[:-1, loop.MOST], np.where(end.held > 0, end.tokens, 0)),
+            _most=most,
             _tokens=end.tokens,
         )
 

@@ -47,13 +47,14 @@ def capacity_within(planned: Plan, memory: int | None, delay: int | None) -> int
 
 def bytes_of(sink: Sink) -> int:
     """The bytes of an item, with its parents."""
-    return sum(_size(column.type) for outlet in (sink.items, *sink.parents) for column in outlet.columns) or 1
+    return sum(size_of(column.type) for outlet in (sink.items, *sink.parents) for column in outlet.columns) or 1
 
 
-def _size(t: pa.DataType) -> int:
+def size_of(t: pa.DataType) -> int:
+    """The bytes of a value; what has no fixed number is taken to have a few."""
     if types.is_scalar(t):
         return int(types.storage(t).itemsize)
-    return int(t.list_size * _size(t.value_type)) if types.is_array(t) else LONG
+    return int(t.list_size * size_of(t.value_type)) if types.is_array(t) else LONG
 
 
 def _channels_before(planned: Plan, segment: Segment) -> int:

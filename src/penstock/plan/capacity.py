@@ -37,6 +37,8 @@ class ChannelPlan:
     heartbeats: tuple[str, ...] = ()
 
 
+BATCH_ITEMS, WIDTH = 1 << 20, 1 << 16
+"""How many items of the source, and of a channel, a loop takes at a time, unless something else is asked for."""
 MANY, ROOMY = 64, 1 << 17
 """A channel holds so many ensembles, unless that is more than so many items; but two ensembles at least."""
 SHARED = 4

@@ -61,6 +61,13 @@ def choose(loops: Sequence[Segment], profile: Profile, cores: int) -> Choice:
     return Choice(homes, found, alone, shared)
 
 
+def dearest(loops: Sequence[Segment], profile: Profile) -> n.GraphNode | None:
+    """The node that takes the most time of those that can have copies."""
+    pairs = zip(loops, profile.nodes, strict=True)
+    able = [(node.seconds, loop.only) for loop, node in pairs if loop.only is not None and n.can_have_copies(loop.only)]
+    return max(able, key=lambda each: each[0])[1] if able else None
+
+
 def sharing_s(node: NodeProfile) -> float:
     """What it costs to share out the items of a node, in blocks of the usual size."""
     return node.items * (HANDING_S / block_of(node) + PASSING_S + 2 * node.passing_s)

@@ -1,0 +1,216 @@
+"""What the parts of a job on Spark cost, fitted to what a small run of it took.
+
+A task costs `fixed + per_byte · bytes + per_peer · blocks`: the second and third terms of a stage that sends or receives
+are the cost of the shuffle, as alpha + beta · size for each block. Tasks that run alone tell these; tasks side by side
+tell how much slower they make each other, how much they vary, and how uneven buckets are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from penstock.errors import ModelError
+from penstock.plan.job import JobProfile, RunTime, StageTime
+
+APART = 1.5
+"""So many times as large must a task be for two of them to tell what a byte costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageCost:
+    """What a task of a stage costs, alone on its machine, and how much comes in for each byte of the source.
+
+    `full` is how many times as long it takes on a machine each of whose cores has a task. `spread` are measured times
+    over what was expected, of tasks of `spread_bytes`. `hot` is the share of all that the largest bucket has beyond
+    its due. `state_per_byte` is how much memory a byte that comes in leaves taken, beyond `peak_bytes`.
+    """
+
+    name: str
+    level: int
+    kind: str
+    fixed_s: float
+    per_byte_s: float
+    per_peer_s: float = 0.0
+    share: float = 1.0
+    full: float = 1.0
+    spread: tuple[float, ...] = (1.0,)
+    spread_bytes: float = 1.0
+    hot: float = 0.0
+    peak_bytes: int = 0
+    state_per_byte: float = 0.0
+
+    def seconds(self, size: float, peers: int = 0) -> float:
+        """What a task costs on so many bytes that sends to or receives from so many others."""
+        return self.fixed_s + self.per_byte_s * size + self.per_peer_s * max(0, peers - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    """What a job costs: the driver's part, the waits before levels from the second on, and the stages.
+
+    The driver takes `before_s` until the first task and `after_s + after_per_byte_s · bytes + after_per_task_s · tasks`
+    behind the last: bytes of the source, and tasks that gave results. `start_s` is what the first task of a slot takes
+    longer where its Python worker is not there yet.
+    """
+
+    stages: tuple[StageCost, ...]
+    before_s: float = 0.0
+    after_s: float = 0.0
+    after_per_byte_s: float = 0.0
+    after_per_task_s: float = 0.0
+    waits_s: tuple[float, ...] = ()
+    gap_s: float = 0.0
+    dispatch_s: float = 0.0
+    start_s: float = 0.0
+    machine_cores: int = 1
+    bytes_per_item: float = 0.0
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return tuple(sorted({stage.level for stage in self.stages}))
+
+    def at(self, level: int) -> tuple[StageCost, ...]:
+        return tuple(stage for stage in self.stages if stage.level == level)
+
+
+def costs(profile: JobProfile) -> JobCost:
+    """Fit the costs to a profile."""
+    little, alone, beside = (profile.of(role) for role in ("little", "alone", "side by side"))
+    if not (little and alone and beside):
+        raise ModelError(
+            f"scale: a profile must have runs that are 'little', 'alone' and 'side by side'; got "
+            f"{sorted({run.role for run in profile.runs})}; leave profile= out, and it is measured again"
+        )
+    if not max(run.source_items for run in beside):
+        raise ModelError("scale: the sample must have items; the source gave none; give a stream that has data")
+    per_peer = _per_peer(profile)
+    names = [stage.name for stage in beside[0].stages]
+    stages = tuple(_stage(profile, name, per_peer) for name in names)
+    fixed, per_byte, per_task = _after(profile)
+    warm = [*little, *alone, *beside]
+    return JobCost(
+        stages,
+        median(run.before_s for run in warm),
+        fixed,
+        per_byte,
+        per_task,
+        tuple(median(waits) for waits in zip(*(run.waits_s for run in warm), strict=False)),
+        median(run.gap_s for run in beside),
+        profile.dispatch_s,
+        max(0.0, _middle(profile.of("cold"), _seconds) - _middle(little, _seconds)),
+        profile.machine_cores,
+        beside[0].source_bytes / max(1, beside[0].source_items),
+    )
+
+
+def _seconds(run: RunTime) -> float:
+    return run.seconds
+
+
+def _middle(runs: Sequence[RunTime], of: Callable[[RunTime], float]) -> float:
+    return median(map(of, runs)) if runs else 0.0
+
+
+def _per_peer(profile: JobProfile) -> float:
+    """What one more block costs its sender: the first stage with many buckets against that with one."""
+    many, little = ([run.stages[_first(run)].tasks[0] for run in profile.of(role)] for role in ("many", "little"))
+    if not many or many[0].peers <= little[0].peers:
+        return 0.0
+    more = median(task.seconds for task in many) - median(task.seconds for task in little)
+    return max(0.0, more / (many[0].peers - little[0].peers))
+
+
+def _first(run: RunTime) -> int:
+    return next(at for at, stage in enumerate(run.stages) if stage.level == 0)
+
+
+def _stage(profile: JobProfile, name: str, per_peer: float) -> StageCost:
+    little, alone, beside = (
+        [found for run in profile.of(role) if (found := run.stage(name)) is not None]
+        for role in ("little", "alone", "side by side")
+    )
+    if not (little and alone):
+        raise ModelError(f"scale: each run of a profile must have the stage {name!r}; some have not; measure it again")
+    fixed, per_byte = _line(little, alone)
+    first = beside[0]
+    exchanges = per_peer if first.level > 0 or any(task.peers for task in first.tasks) else 0.0
+    cost = StageCost(name, first.level, first.kind, fixed, per_byte, exchanges)
+    run = profile.of("side by side")[0]
+    senders = sum(len(stage.tasks) for stage in run.stages if stage.level == first.level - 1) if first.level > 0 else 0
+    ratios = [
+        task.seconds / (cost.seconds(task.bytes, task.peers + senders) or 1.0)
+        for stage in beside
+        for task in stage.tasks
+    ]
+    mean = sum(ratios) / len(ratios)
+    peak = [max(task.peak_bytes for task in stages[0].tasks) for stages in (little, alone)]
+    growth = max(0, peak[1] - peak[0]) / max(1, alone[0].bytes) if first.kind != "split" else 0.0
+    return StageCost(
+        name,
+        first.level,
+        first.kind,
+        fixed,
+        per_byte,
+        exchanges,
+        first.bytes / max(1, run.source_bytes),
+        _full(profile, mean, len(first.tasks)),
+        tuple(ratio / mean for ratio in ratios),
+        first.bytes / len(first.tasks),
+        hot_share([task.bytes for task in first.tasks]) if first.kind == "key" else 0.0,
+        peak[0],
+        growth,
+    )
+
+
+def _line(little: Sequence[StageTime], alone: Sequence[StageTime]) -> tuple[float, float]:
+    """The fixed cost of a task and that of a byte, from one that had little and one that had much.
+
+    Where these are of about one size, all that passes outside the work proper is taken for fixed.
+    """
+    (few, few_s), (much, much_s) = ((stages[0].tasks[0].bytes, _task_s(stages)) for stages in (little, alone))
+    if much > APART * few and much_s > few_s:
+        per_byte = min((much_s - few_s) / (much - few), much_s / much)
+        return max(0.0, few_s - per_byte * few), per_byte
+    work_s = min(much_s, median(stage.tasks[0].work_s for stage in alone))
+    return much_s - work_s, work_s / max(1, much)
+
+
+def _task_s(stages: Sequence[StageTime]) -> float:
+    return median(stage.tasks[0].seconds for stage in stages)
+
+
+def _full(profile: JobProfile, ratio: float, tasks: int) -> float:
+    """The slowdown of a machine whose cores all have a task, from that with as many as there were."""
+    here = min(-(-profile.slots // profile.machines), tasks)
+    if here <= 1 or profile.machine_cores <= 1:
+        return 1.0
+    within = min(here, profile.machine_cores)
+    shared = ratio / max(1.0, here / profile.machine_cores)
+    return max(1.0, 1.0 + (shared - 1.0) * (profile.machine_cores - 1) / (within - 1))
+
+
+def hot_share(sizes: Sequence[int]) -> float:
+    """The share of all that the largest of some buckets has beyond its due: what does not get less with more buckets.
+
+    >>> hot_share([10, 10, 10, 10]), hot_share([40, 20, 20, 20])
+    (0.0, 0.2)
+    """
+    total, count = sum(sizes), len(sizes)
+    if count < 2 or not total:
+        return 0.0
+    return round(max(0.0, max(sizes) / total * count - 1.0) / (count - 1), 12)
+
+
+def _after(profile: JobProfile) -> tuple[float, float, float]:
+    """What the driver does behind the last task: fixed, for each byte of the source, and for each task."""
+    little, alone, beside = (profile.of(role) for role in ("little", "alone", "side by side"))
+    few, much = little[0].source_bytes, alone[0].source_bytes
+    fixed = _middle(little, lambda run: run.after_s)
+    more = _middle(alone, lambda run: run.after_s) - fixed
+    per_byte = max(0.0, more / (much - few)) if much > APART * few else 0.0
+    last = max(stage.level for stage in beside[0].stages)
+    tasks = sum(len(stage.tasks) for stage in beside[0].stages if stage.level == last)
+    left = _middle(beside, lambda run: run.after_s) - fixed - per_byte * (beside[0].source_bytes - few)
+    return max(0.0, fixed - per_byte * few), per_byte, max(0.0, left) / max(1, tasks - 1)
