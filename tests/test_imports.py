@@ -65,6 +65,10 @@ LAZY_EXCEPTIONS: dict[str, frozenset[str]] = {
     "graph/running.py": frozenset({"engine", "model", "plan", "report", "spark"}),
     # the model of a run can be looked at.
     "model/program.py": frozenset({"report"}),
+    # scale is one of them, and asks the model too.
+    "graph/scale.py": frozenset({"model", "plan", "spark"}),
+    # a prediction draws its own curve.
+    "model/scaling.py": frozenset({"report"}),
     # from_spark is a front door too.
     "graph/read.py": frozenset({"spark"}),
     # a job tells how far it is, as a record that reports show.

@@ -180,6 +180,33 @@ def trace(target: str, **given: Any) -> None:
 
 
 @commands.command()
+@click.argument("target", metavar="APP", type=click.Choice(APP_NAMES))
+@click.option("--input", "path", metavar="PATH", help="A file or folder of data; else some is made.")
+@click.option("--size", type=click.IntRange(min=0), help="How much data to make: elements, lines and the like.")
+@click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="What to make it from.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting; `penstock apps` lists them.")
+@click.option("--cores", default=2, show_default=True, type=click.IntRange(min=1), help="The most cores to run on.")
+@click.option("--memory", type=click.IntRange(min=1), metavar="BYTES", help="The most bytes of all channels.")
+@click.option(
+    "--objective",
+    type=click.Choice(("throughput", "latency")),
+    default="throughput",
+    show_default=True,
+    help="What is to be best: items a second, or how long they are under way.",
+)
+@click.option("--sample", default=100_000, show_default=True, type=click.IntRange(min=1), help="Items to measure.")
+def advise(target: str, **given: Any) -> None:
+    """Tell how an application is best run on some cores, which need not be there.
+
+    It measures what each node costs on the first items, and looks with a model for where nodes are best at work, which
+    of them are to have copies, and how large blocks are. It prints what each step is to gain, and what was rejected.
+    """
+    from penstock.cli.advise import advise
+
+    advise(target, **given)
+
+
+@commands.command()
 @click.argument("archive")
 @click.option(*("--output", "-o"), required=True, metavar="PATH", help="Where to write the file.")
 @click.option("--overwrite", is_flag=True, help="Replace a file that is there already.")

@@ -13,7 +13,9 @@ from penstock.graph import nodes
 from penstock.graph.tree import At
 
 if TYPE_CHECKING:
+    from penstock.model.advise import Advice
     from penstock.model.program import Model
+    from penstock.model.scaling import Scaling
     from penstock.plan.machine import Machine
     from penstock.plan.profile import Profile
     from penstock.report.graph import GraphPicture
@@ -138,7 +140,7 @@ class Running:
         """
         from penstock.engine.run import Run
 
-        for (batch,) in Run((self.node,), control, **options).batches():
+        for (batch,) in Run((self.node,), control, **_planned((self.node,), options)).batches():
             if batch.num_rows:
                 yield batch
 
@@ -146,7 +148,7 @@ class Running:
         """Plan a run without running it: the result comes from its `collect`, what was counted from `statistics`.
 
         Options: `compile`, `batch_items`, `fuse`, `width`, `capacity`, `capacity_signals`, `context`, `credit`,
-        `threshold`, `policy`, `seed`, `trace`, `check`, and on Spark also `buckets`, over how many tasks keys are
+        `threshold`, `policy`, `seed`, `trace`, `check`, `plan`, an advice of `advise`, and on Spark also `buckets`, over how many tasks keys are
         spread, `split_bytes`, how much of a source a task reads, and `on_progress`. What cannot be run is refused here.
 
         >>> import penstock as ps
@@ -202,19 +204,73 @@ class Running:
         """
         from penstock.model.program import model
 
-        if machine is None:
-            from penstock.engine.calibration import machine as measured
-
-            machine = measured()
         return model(
             (self.node,),
             profile,
-            machine,
+            machine or _machine(),
             cores=cores,
             mapping=mapping,
             flexible=flexible,
             capacities=capacities,
             block_items=block_items,
+        )
+
+    def scale(
+        self, executors: Sequence[int], data: Any = None, *, profile: Any = None, spark: Any = None, **options: Any
+    ) -> Scaling:
+        """Foresee how long the job will take on a cluster of so many executors, and where it stops scaling.
+
+        A sample of the source (`sample=` bytes) runs on Spark here, some times, and a model takes it from there; see
+        `docs/scale.md`. `data` is how much there will be: bytes, or `{"rows": …}` or `{"times": …}` of what the stream
+        has, with `"splits"` where that is known; left out, what the stream has. `sink="parquet"` (or csv, json) has
+        results written, in the sample to a temporary folder within `folder=`.
+
+        Of the cluster: `cores` of an executor; `machines`, on how many of them the executors are, where not each has
+        its own; `skew`, the largest bucket over the mean; `stragglers`, a probability and a factor; `cold=True` for
+        workers that are not awake; `bandwidth` and `storage` in bytes a second; `buckets` and `split_bytes` as in a
+        run. `profile=` takes the `profile` of an earlier answer, so that nothing is measured again.
+
+        >>> import penstock as ps
+        >>> from penstock.model.made import made_profile  # here the profile of a job that was never run
+        >>> numbers = ps.from_items([{"v": 1}]).map(w=lambda v: v + 1)
+        >>> profile = made_profile(["stage 1 (source): map 'w'"])
+        >>> foreseen = numbers.scale([1, 8, 64], data=10_000_000_000, profile=profile)
+        >>> [round(point.seconds, 1) for point in foreseen.points], foreseen.stops_at
+        ([101.7, 13.1, 1.8], 389)
+        """
+        from penstock.graph.scale import scale
+
+        return scale(self.node, executors, data, spark, profile, options)
+
+    def advise(
+        self,
+        cores: int,
+        *,
+        memory: int | None = None,
+        objective: str = "throughput",
+        profile: Profile | None = None,
+        machine: Machine | None = None,
+    ) -> Advice:
+        """How to run this stream on at most so many cores, and what that is to gain; see `docs/model.md`.
+
+        It looks with the model for where nodes are best at work, which of them are to have copies, and how large blocks
+        and channels are, within `memory` bytes for all channels. With `objective="latency"` blocks are to be under way
+        for the least time, of what gives nearly the most. Unless there is a `profile`, one is measured.
+
+        The advice tells its steps, and what was rejected and why; `collect(plan=advice)` follows it.
+
+        >>> import penstock as ps
+        >>> squares = ps.from_items([{"v": v} for v in range(1000)]).map(w=lambda v: v * v)
+        >>> advice = squares.advise(cores=2)
+        >>> advice.plan.cores, advice.gain
+        (1, 1.0)
+        >>> squares.collect(plan=advice).num_rows
+        1000
+        """
+        from penstock.model.advise import advise
+
+        return advise(
+            (self.node,), self.profile() if profile is None else profile, machine or _machine(), cores, memory, objective
         )
 
     def explain(self, **options: Any) -> str:
@@ -280,6 +336,7 @@ def prepare(
     if not streams:
         raise GraphError("run: takes at least one stream; got none")
     leaves = tuple(stream.node for stream in streams)
+    options = _planned(leaves, options)
     if _is_here(leaves, spark):
         from penstock.engine.run import Run
 
@@ -299,4 +356,25 @@ def _is_here(leaves: Sequence[nodes.GraphNode], spark: object) -> bool:
 def _write(stream: Running, format: str, path: Any, spark: Any, options: dict[str, Any]) -> Written:
     from penstock.spark.write import write
 
-    return write(stream.node, format, path, spark, **options)
+    return write(stream.node, format, path, spark, **_planned((stream.node,), options))
+
+
+def _planned(leaves: tuple[nodes.GraphNode, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a run, with those that an advice stands for."""
+    if options.get("plan") is None:
+        return {name: value for name, value in options.items() if name != "plan"}
+    from penstock.model.advise import STANDS_FOR, Advice
+
+    given = {name: value for name, value in options.items() if name != "plan"}
+    advice, both = options["plan"], [name for name in STANDS_FOR if given.get(name) is not None]
+    if not isinstance(advice, Advice):
+        raise GraphError(f"run: plan= takes an advice, as stream.advise() gives; got {advice!r}")
+    if both:
+        raise GraphError(f"run: plan= stands for {', '.join(f'{name}=' for name in both)} too; give one of both")
+    return {**given, **advice.options(leaves)}
+
+
+def _machine() -> Machine:
+    from penstock.engine.calibration import machine
+
+    return machine()

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from penstock.model.constructs import (
     MOVE,
+    RANKS,
     SEND,
     SPARE,
     WORK,
@@ -95,8 +96,7 @@ class Building:
         platform, sketch = self.platform, self.sketch
         firing = self.firing(task)
         for rank, (name, core) in enumerate(workers(platform, task).items()):
-            spare = SPARE + rank if rank and platform.spare_copies else WORK
-            sketch.transition(name, self.time(task), spare)
+            sketch.transition(name, self.time(task), self.priority(task, rank))
             exclusive(sketch, core, [name])
             for arc in platform.out_of(task.name):
                 outlet = f"{arc.source} → {arc.target}" + (f" on {core}" if rank else "")
@@ -104,6 +104,14 @@ class Building:
             more = len(platform.out_of(task.name)) - len(platform.into(task.name))
             self.remember(name, takes=core, tokens=max(more, 0) * firing)
             self.remember(name, gives=core, tokens=max(-more, 0) * firing)
+
+    def priority(self, task: Task, rank: int) -> int:
+        """Which task of a core goes first: in turns, copies last; or the nearest to the results, flexible ones last."""
+        platform = self.platform
+        if not platform.downstream:
+            return SPARE + rank if rank and platform.spare_copies else WORK
+        at = min(platform.tasks.index(task), RANKS - 1)
+        return SPARE + at if task.copies else WORK + RANKS - 1 - at
 
     def firing(self, task: Task) -> int:
         """The tokens that one firing of a task works on."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from penstock.errors import ModelError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.model.costs import Costs
+from penstock.model.node_costs import NodeCosts
 from penstock.plan.capacity import BATCH_ITEMS, MANY, ROOMY, SHARED, WIDTH
 from penstock.plan.flexible import BLOCK, blocks
 from penstock.plan.fuse import Segment, fuse
@@ -58,7 +58,7 @@ class Part:
 class Layout:
     """The parts of a run of a graph, with the channels between them."""
 
-    def __init__(self, costs: Costs, choice: Choice) -> None:
+    def __init__(self, costs: NodeCosts, choice: Choice) -> None:
         self.costs, self.choice = costs, choice
         self.segments = fuse(Tree(costs.leaves, choice.places if choice.cores > 1 else Places()))
         self.core_of = mapped(self.segments, choice.cores, choice.places.cores if choice.cores > 1 else {})

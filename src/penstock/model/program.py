@@ -16,7 +16,7 @@ from penstock.errors import GraphError, ModelError, quoted
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
 from penstock.model.build import net_of
-from penstock.model.costs import Costs
+from penstock.model.node_costs import NodeCosts
 from penstock.model.layout import Choice, Layout
 from penstock.model.net import Drawn, Net, Place, Time, Traced, Transition
 from penstock.model.platform import Arc, Platform, Task
@@ -70,7 +70,7 @@ class Forecast:
 class Model:
     """A model of one run of a graph: of its loops on cores, as the options of the run place them."""
 
-    def __init__(self, costs: Costs, choice: Choice, machine: Machine) -> None:
+    def __init__(self, costs: NodeCosts, choice: Choice, machine: Machine) -> None:
         self.costs, self.choice, self.machine = costs, choice, machine
         self.layout = Layout(costs, choice)
         self.jobs = Jobs(self.layout, machine)
@@ -83,7 +83,7 @@ class Model:
         ]
         arcs = [Arc(link.source, link.target, round(link.bytes), link.capacity) for link in self.jobs.links()]
         cores = tuple(_core(core) for core in self.jobs.cores())
-        return Platform(tuple(tasks), tuple(arcs), cores, alpha=round(self.machine.wake_s * NANO))
+        return Platform(tuple(tasks), tuple(arcs), cores, alpha=round(self.machine.wake_s * NANO), downstream=True)
 
     def net(self) -> Net:
         """The net that stands for the run.
@@ -222,7 +222,7 @@ def model(
     block_items: int | None = None,
 ) -> Model:
     """The model of a run with these options, each of which is refused where it is wrong."""
-    costs = Costs(leaves, profile, machine.firing_s)
+    costs = NodeCosts(leaves, profile, machine.firing_s)
     whole("model", "cores", cores)
     if block_items is not None:
         whole("model", "block_items", block_items)
@@ -238,7 +238,7 @@ def model(
     return made
 
 
-def _places(costs: Costs, cores: int, mapping: Any, flexible: Any) -> Places:
+def _places(costs: NodeCosts, cores: int, mapping: Any, flexible: Any) -> Places:
     if not isinstance(mapping, Mapping | None):
         raise GraphError(f"model: mapping must be a dict from streams to numbers of cores; got {mapping!r}")
     if not isinstance(flexible, Mapping | None) and flexible != "auto":
@@ -252,7 +252,7 @@ def _places(costs: Costs, cores: int, mapping: Any, flexible: Any) -> Places:
     return chosen(costs.leaves, asked, costs.profile, cores) if flexible == "auto" and cores > 1 else asked
 
 
-def _check_mapping(costs: Costs, asked: Places) -> None:
+def _check_mapping(costs: NodeCosts, asked: Places) -> None:
     """Each node must be somewhere: where it is said to be, or where one before it is."""
     known: dict[Segment, bool] = {}
     for loop in costs.loops:

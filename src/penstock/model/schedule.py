@@ -84,7 +84,7 @@ def makespan(work: Sequence[float], slots: Slots) -> float:
 
 
 def _flowing(work: Sequence[float], slots: Slots) -> float:
-    """The same of very many: all slots are busy until the last wave, in which half of the longest is left on average."""
+    """The same of very many: all slots are busy until the last wave, in which half of the longest is left."""
     total = sum(work) / slots.rate(len(work)) + len(work) * slots.gap_s / slots.count
     return max(total, len(work) * slots.dispatch_s) + max(work) / 2
 
@@ -101,7 +101,7 @@ class _Machines:
         self.clock, self.seen, self.version = [0.0] * many, [0.0] * many, [0] * many
         self.left: list[list[float]] = [[] for _ in range(many)]
         self.events: list[tuple[float, int, int, float]] = []
-        """When, on which machine, and either which version of its next end, or -1 and the work of a task that begins."""
+        """When, on which machine, and which version of its next end; or -1, and the work of a task that begins."""
         self.driver = 0.0
 
     def run(self) -> float:

@@ -202,7 +202,8 @@ class Jobs:
 
     def links(self) -> list[Link]:
         """The channels between tasks; two of them between the same tasks are one."""
-        layout, found = self.layout, {}
+        layout = self.layout
+        found: dict[tuple[str, str], Link] = {}
         for part in layout.parts:
             source = f"merge of {part.name}" if part.is_flexible else part.name
             for fed, taker in layout.takers[part]:

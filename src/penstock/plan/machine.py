@@ -1,9 +1,8 @@
-"""What the engine itself costs on a machine, beside the work of the nodes: what a model of a run on cores is made with."""
+"""What the engine itself costs on a machine, beside the work of nodes: what the model of a run is made with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from numbers import Real
 
 from penstock.errors import GraphError
 
@@ -31,5 +30,5 @@ class Machine:
     def __post_init__(self) -> None:
         for each in fields(self):
             value = getattr(self, each.name)
-            if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value < 1:
+            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1:
                 raise GraphError(f"machine: {each.name} must be a number of seconds from 0 to below 1; got {value!r}")
