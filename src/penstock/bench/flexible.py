@@ -98,20 +98,22 @@ class Flexed:
         rest = max(load - own * (core == homes[node]) for core, load in enumerate(loads))
         return max(loads) / max(sum(loads) / CORES, rest)
 
-    def case(self, name: str) -> Case:
+    @property
+    def ways(self) -> dict[str, dict[str, Any]]:
+        """The options of each way to run it."""
         node, gains = self.node
         on_two = {"cores": CORES, "mapping": self.profile, "block_items": self.block}
         forced = {**on_two, "flexible": {ps.Stream(node): 1}}
-        auto = {**on_two, "flexible": "auto"}
+        found = {"one": self.options, "pipeline": on_two, "flexible": forced}
+        return found if gains else {**found, "flexible": {**on_two, "flexible": "auto"}, "forced": forced}
+
+    def case(self, name: str) -> Case:
+        _, gains = self.node
+        ideals = {"flexible": self.ideal if gains else 1, "forced": self.ideal}
         peers = [
-            Peer("one", partial(run, self.leaf, self.options), self.items),
-            Peer("pipeline", partial(run, self.leaf, on_two), self.items),
-            Peer(
-                "flexible", partial(run, self.leaf, forced if gains else auto, self.ideal if gains else 1), self.items
-            ),
+            Peer(what, partial(run, self.leaf, options, ideals.get(what)), self.items)
+            for what, options in self.ways.items()
         ]
-        if not gains:
-            peers.append(Peer("forced", partial(run, self.leaf, forced, self.ideal), self.items))
         return Case(name, tuple(peers))
 
 
@@ -140,53 +142,59 @@ def flexed(
 def cases(scale: str) -> Iterator[Case]:
     at = AT[scale]
     with tempfile.TemporaryDirectory() as folder:
-        yield dedup_case(at, Path(folder) / "dedup")
-        yield jpeg_case(at, Path(folder) / "jpeg")
-        yield des_case(at, Path(folder) / "des")
-    for stocks in at.stocks:
-        yield risk_case(f"var-{stocks}", at, stocks)
-    for share, work in at.cfar:
-        yield cfar_case(at, share, work)
+        for name, graph in applications(at, Path(folder)):
+            yield graph.case(name)
     for work in at.work_ns:
         yield work_case(at, work)
     for block in at.blocks:
-        yield risk_case(f"block-{block}", at, 64, block)
+        yield risk(at, 64, block).case(f"block-{block}")
     yield made.moving_case(at.seconds, CORES)
 
 
-def dedup_case(at: Scale, folder: Path) -> Case:
+def applications(at: Scale, folder: Path) -> Iterator[tuple[str, Flexed]]:
+    """The five applications, by the name of the case. Data that lie in files are written to the folder."""
+    yield "dedup", packing(at, folder / "dedup")
+    yield "jpeg", pictures(at, folder / "jpeg")
+    yield "des", encryption(at, folder / "des")
+    for stocks in at.stocks:
+        yield f"var-{stocks}", risk(at, stocks)
+    for share, work in at.cfar:
+        yield f"cfar-{share}-{work}", radar(at, share, work)
+
+
+def packing(at: Scale, folder: Path) -> Flexed:
     folder.mkdir()
     dedup.generate(folder, at.dedup, duplicates=0.3)
-    return flexed(dedup.build(dedup.read(folder)), at.dedup, 32, 64).case("dedup")
+    return flexed(dedup.build(dedup.read(folder)), at.dedup, 32, 64)
 
 
-def jpeg_case(at: Scale, folder: Path) -> Case:
+def pictures(at: Scale, folder: Path) -> Flexed:
     folder.mkdir()
     jpeg.generate(folder, at.jpeg)
-    return flexed(jpeg.build(jpeg.read(folder)), at.jpeg // 64, 1 << 10).case("jpeg")
+    return flexed(jpeg.build(jpeg.read(folder)), at.jpeg // 64, 1 << 10)
 
 
-def des_case(at: Scale, folder: Path) -> Case:
+def encryption(at: Scale, folder: Path) -> Flexed:
     folder.mkdir()
     des.generate(folder, at.des)
-    return flexed(des.build(des.read(folder)), at.des // 8, 1 << 19, 1 << 16).case("des")
+    return flexed(des.build(des.read(folder)), at.des // 8, 1 << 19, 1 << 16)
 
 
-def risk_case(name: str, at: Scale, stocks: int, block: int | None = None) -> Case:
+def risk(at: Scale, stocks: int, block: int | None = None) -> Flexed:
     table = pa.Table.from_batches(value_at_risk.pieces(at.walks))
     leaf = value_at_risk.build(ps.from_arrow(table), stocks=stocks)
-    return flexed(leaf, table.num_rows, 1 << 15, 4096, block).case(name)
+    return flexed(leaf, table.num_rows, 1 << 15, 4096, block)
+
+
+def radar(at: Scale, share: float, work_us: int) -> Flexed:
+    table = pa.Table.from_batches(cfar.pieces(at.rows, share=share / 100, burst=BURST))
+    leaf = cfar.build(ps.from_arrow(table), work_us=work_us)
+    return flexed(leaf, table.num_rows, 1 << 12, 128)
 
 
 def work_case(at: Scale, work_ns: int) -> Case:
     items = made.items_for(at.seconds, work_ns)
     return flexed(made.shared(items, work_ns), items, 1 << 16).case(f"work-{work_ns}")
-
-
-def cfar_case(at: Scale, share: float, work_us: int) -> Case:
-    table = pa.Table.from_batches(cfar.pieces(at.rows, share=share / 100, burst=BURST))
-    leaf = cfar.build(ps.from_arrow(table), work_us=work_us)
-    return flexed(leaf, table.num_rows, 1 << 12, 128).case(f"cfar-{share}-{work_us}")
 
 
 # Ratios and figures

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from penstock.engine.channel import Channel
-from penstock.engine.piece import Piece, last_items, last_rows, put
+from penstock.engine.piece import Piece, last_items, last_rows, put, unmarked
 from penstock.engine.store import Records
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.sink import INDEX
@@ -62,12 +62,20 @@ class Crossing:
             return None
         self.items, self.marks, self.is_ended = channel.sent, channel.sent_marks, channel.is_ended
         self.told.update(told)
-        control, data = channel.control, channel.data
+        return Block(self._piece(count, marks), told, is_end)
+
+    def _piece(self, count: int, marks: int) -> Piece:
+        """The last items and marks, copied."""
+        channel, control, data = self.sending, self.sending.control, self.sending.data
+        items = last_items(data, count) if count else {}
+        follows = int(data.array_of(INDEX)[data.stop]) if INDEX in data.stores else 0
+        if not marks:
+            return unmarked(channel, items, count, follows)
         some = slice(control.stop - marks, control.stop)
         kinds = control.kinds[some].copy()
         opened = [int(np.sum(kinds == 2 * depth)) for depth in range(channel.depth)]
-        piece = Piece(
-            last_items(data, count),
+        return Piece(
+            items,
             count,
             kinds,
             control.sent_at[some] - (channel.sent - count),
@@ -75,9 +83,8 @@ class Crossing:
             [last_rows(rows, number) for rows, number in zip(channel.parents, opened, strict=True)],
             opened,
             [records.array[records.stop - number : records.stop].copy() for records, number in self._signals(kinds)],
-            int(data.array_of(INDEX)[data.stop]) if INDEX in data.stores else 0,
+            follows,
         )
-        return Block(piece, told, is_end)
 
     def _signals(self, kinds: np.ndarray) -> list[tuple[Records, int]]:
         return [(each, int(np.sum(kinds == SIGNAL + at))) for at, each in enumerate(self.sending.records)]

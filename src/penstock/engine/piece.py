@@ -39,12 +39,16 @@ class Piece:
 
 def piece_of(channel: Channel, taken: Ensemble, row: int, stop: int, mark: int, last: int) -> Piece:
     """The rows and marks of an ensemble between these; the items as views."""
+    items = {name: each.parts(row, stop) for name, each in channel.data.stores.items()}
+    follows = int(channel.data.array_of(INDEX)[stop]) if INDEX in channel.data.stores else 0
+    if mark == last:
+        return unmarked(channel, items, stop - row, follows)
     control, some = channel.control, slice(mark, last)
     kinds, references = taken.kinds[some].copy(), taken.references[some]
     opened = [references[kinds == 2 * depth] for depth in range(channel.depth)]
     signals = [references[kinds == SIGNAL + number] for number in range(len(channel.records))]
     return Piece(
-        {name: each.parts(row, stop) for name, each in channel.data.stores.items()},
+        items,
         stop - row,
         kinds,
         taken.places[some] - row,
@@ -52,32 +56,70 @@ def piece_of(channel: Channel, taken: Ensemble, row: int, stop: int, mark: int, 
         [_taken(rows, at) for rows, at in zip(channel.parents, opened, strict=True)],
         [len(at) for at in opened],
         [records.array[at] for records, at in zip(channel.records, signals, strict=True)],
-        int(channel.data.array_of(INDEX)[stop]) if INDEX in channel.data.stores else 0,
+        follows,
     )
+
+
+def unmarked(channel: Channel, items: Mapping[str, Any], count: int, follows: int) -> Piece:
+    """A piece without marks, for a channel like this one."""
+    none = [records.array[:0] for records in channel.records]
+    by_clock = [_NONE] * (len(channel.control.keys) + 1) if channel.control.keys else []
+    return Piece(items, count, _NONE, _NONE, by_clock, [{}] * channel.depth, [0] * channel.depth, none, follows)
+
+
+_NONE = np.empty(0, np.int64)
 
 
 def put(channel: Channel, piece: Piece) -> None:
     """Put a piece into a channel, as if its sender had written it there."""
     data, control = channel.data, channel.control
-    queues: list[Rows | Control] = [data, control, *channel.parents, *channel.records]
-    for queue in queues:
-        queue.make_room()
+    data.make_room()
     if piece.count:
         for name, parts in piece.items.items():
             data.stores[name].paste(data.stop, parts)
         if INDEX in data.stores:
             data.array_of(INDEX)[data.stop + piece.count] = piece.next_index
+    parents, numbers = _put_marks(channel, piece) if len(piece.kinds) else _filled(channel)
+    channel.send(data.stop + piece.count, control.stop + len(piece.kinds), parents, numbers)
+
+
+def _put_marks(channel: Channel, piece: Piece) -> tuple[list[int], list[int]]:
+    """Write the marks of a piece; how far the tables of parents and of signals are then filled."""
+    control = channel.control
+    queues: list[Rows | Control] = [control, *channel.parents, *channel.records]
+    for queue in queues:
+        queue.make_room()
     some = slice(control.stop, control.stop + len(piece.kinds))
-    control.kinds[some], control.credits[some] = piece.kinds, data.stop + piece.places
+    control.kinds[some], control.credits[some] = piece.kinds, channel.data.stop + piece.places
     for mine, given in zip((*control.keys, control.emitted), piece.by_clock, strict=False):
         mine[some] = given
     for rows, columns in zip(channel.parents, piece.parents, strict=True):
         _put(rows, columns)
     for records, signals in zip(channel.records, piece.signals, strict=True):
         records.array[records.stop : records.stop + len(signals)] = signals
-    parents = [rows.stop + number for rows, number in zip(channel.parents, piece.opened, strict=True)]
-    numbers = [each.stop + len(signals) for each, signals in zip(channel.records, piece.signals, strict=True)]
-    channel.send(data.stop + piece.count, some.stop, parents, numbers)
+    parents, numbers = _filled(channel)
+    return (
+        [stop + number for stop, number in zip(parents, piece.opened, strict=True)],
+        [stop + len(signals) for stop, signals in zip(numbers, piece.signals, strict=True)],
+    )
+
+
+def _filled(channel: Channel) -> tuple[list[int], list[int]]:
+    return [rows.stop for rows in channel.parents], [records.stop for records in channel.records]
+
+
+def put_signal(channel: Channel, number: int, values: tuple[Any, ...]) -> None:
+    """Put one signal into a channel, behind all that is there; by every clock it stands nowhere."""
+    control, records = channel.control, channel.records[number]
+    control.make_room()
+    records.make_room()
+    control.kinds[control.stop], control.credits[control.stop] = SIGNAL + number, channel.data.stop
+    for keys in (*control.keys, control.emitted) if control.keys else ():
+        keys[control.stop] = 0
+    records.array[records.stop] = values
+    parents, numbers = _filled(channel)
+    numbers[number] += 1
+    channel.send(channel.data.stop, control.stop + 1, parents, numbers)
 
 
 def last_items(rows: Rows, count: int) -> dict[str, Parts]:

@@ -16,7 +16,6 @@ from penstock.engine.columns import arrays_of, lists_to_arrow, scalars_to_arrow
 from penstock.graph import types
 from penstock.plan.sink import INDEX
 
-
 Parts = list[np.ndarray]
 """Some values of a field, as arrays of their own or as views: offsets from the outside in, then elements."""
 

@@ -144,7 +144,9 @@ class FlexMerge(Actor):
         copy = self.input.channels[entry.copy]
         taken = copy.take(self.width)
         row, mark, is_end = self._reach(taken, copy, entry)
-        piece, self.known = self._own(piece_of(copy, taken, taken.start, row, taken.first_mark, mark), self.known)
+        kinds = taken.kinds[taken.first_mark : mark]
+        first = taken.first_mark if self._is_own(kinds) else mark  # most runs have no mark but the one at their end
+        piece, self.known = self._own(piece_of(copy, taken, taken.start, row, first, mark), self.known)
         put(self.channel, self.input.renumbered(piece, copy) if self.input.counted else piece)
         copy.consume(row - taken.start, mark - taken.first_mark)
         if is_end:
@@ -167,12 +169,18 @@ class FlexMerge(Actor):
         if row - taken.start > room:
             row = taken.start + room
             last, is_end = taken.first_mark + int(np.searchsorted(taken.places[taken.first_mark : last], row)), False
+        if not self._is_own(kinds):
+            return row, last, is_end
         most = min(queue.avail() - kept for queue, _, kept in self.channel.needs[1:])
         handed_on = np.cumsum(self._kept(kinds[: last - taken.first_mark], self.known))
         if len(handed_on) and handed_on[-1] > most:
             last = taken.first_mark + int(np.searchsorted(handed_on, most, side="right"))
             row, is_end = min(row, int(taken.places[last])), False
         return row, last, is_end
+
+    def _is_own(self, kinds: np.ndarray) -> bool:
+        """Whether there are marks that are the stream's own."""
+        return bool(np.any((kinds != CREDIT) & (kinds != SIGNAL + self.run_end)))
 
     def _kept(self, kinds: np.ndarray, known: int) -> np.ndarray:
         """Which marks are handed on: those of the stream itself that were not told before."""
@@ -182,6 +190,8 @@ class FlexMerge(Actor):
 
     def _own(self, piece: Piece, known: int) -> tuple[Piece, int]:
         """A piece without the end of its run, messages of credit, and marks that everybody has heard of."""
+        if not len(piece.kinds):
+            return piece, known
         kept = self._kept(piece.kinds, known)
         regions = _of_regions(piece.kinds)[:known]
         again = [int(np.sum(piece.kinds[regions] == 2 * depth)) for depth in range(len(piece.opened))]

@@ -18,10 +18,10 @@ from penstock.engine.actor import Actor
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.loop import Output
-from penstock.engine.piece import Piece, piece_of, put
+from penstock.engine.piece import Piece, piece_of, put, put_signal
 from penstock.engine.statistics import Firing
 from penstock.flex.select import End, Entry, Reached, Run
-from penstock.kernels.credit import CREDIT, SIGNAL
+from penstock.kernels.credit import CREDIT
 from penstock.plan.fuse import Segment
 
 Regions = list[int]
@@ -149,7 +149,7 @@ class FlexSplit(Actor):
 
     def _end_run(self) -> None:
         if self.current is not None:
-            put(self.copies[self.current], self._marked(SIGNAL + self.run_end, number=self.number))
+            put_signal(self.copies[self.current], self.run_end, (self.number,))
             self.number += 1
             self.current = None
 
@@ -194,12 +194,10 @@ class FlexSplit(Actor):
         by_clock = [keys[mark : mark + 1] for keys in piece.by_clock]
         return replace(made, parents=parents, opened=[int(at == depth) for at in range(self.depth)], by_clock=by_clock)
 
-    def _marked(self, kind: int, number: int | None = None) -> Piece:
+    def _marked(self, kind: int) -> Piece:
         """A piece that is one mark."""
         source = self.input
         signals = [np.zeros(0, records.array.dtype) for records in source.records]
-        if number is not None:
-            signals[self.run_end] = np.array([(number,)], source.records[self.run_end].array.dtype)
         return Piece(
             {name: _none(each.type) for name, each in source.data.stores.items()},  # type: ignore[attr-defined]
             0,

@@ -148,8 +148,9 @@ class Running:
         """Plan a run without running it: the result comes from its `collect`, what was counted from `statistics`.
 
         Options: `compile`, `batch_items`, `fuse`, `width`, `capacity`, `capacity_signals`, `context`, `credit`,
-        `threshold`, `policy`, `seed`, `trace`, `check`, `plan`, an advice of `advise`, and on Spark also `buckets`, over how many tasks keys are
-        spread, `split_bytes`, how much of a source a task reads, and `on_progress`. What cannot be run is refused here.
+        `threshold`, `policy`, `seed`, `trace`, `check`, `plan`, which is an advice of `advise`, and on Spark also
+        `buckets`, over how many tasks keys are spread, `split_bytes`, how much of a source a task reads, and
+        `on_progress`. What cannot be run is refused here.
 
         >>> import penstock as ps
         >>> evens = ps.from_items([{"v": v} for v in range(10)]).filter(lambda v: v % 2 == 0)
@@ -236,7 +237,7 @@ class Running:
         >>> profile = made_profile(["stage 1 (source): map 'w'"])
         >>> foreseen = numbers.scale([1, 8, 64], data=10_000_000_000, profile=profile)
         >>> [round(point.seconds, 1) for point in foreseen.points], foreseen.stops_at
-        ([101.7, 13.1, 1.8], 389)
+        ([101.7, 13.1, 1.8], 432)
         """
         from penstock.graph.scale import scale
 
@@ -267,11 +268,11 @@ class Running:
         >>> squares.collect(plan=advice).num_rows
         1000
         """
-        from penstock.model.advise import advise
+        from penstock.model.advise import advise, check
 
-        return advise(
-            (self.node,), self.profile() if profile is None else profile, machine or _machine(), cores, memory, objective
-        )
+        check(cores, memory, objective)
+        measured = self.profile() if profile is None else profile
+        return advise((self.node,), measured, machine or _machine(), cores, memory, objective)
 
     def explain(self, **options: Any) -> str:
         """The graph and the plan as text: which nodes run in one loop, why each loop ends where it does, and channels.

@@ -133,11 +133,7 @@ def advise(
     objective: str = "throughput",
 ) -> Advice:
     """Look for the best way to run a graph on at most so many cores, within so many bytes for its channels."""
-    whole("advise", "cores", cores)
-    if memory is not None:
-        whole("advise", "memory", memory)
-    if objective not in OBJECTIVES:
-        raise ModelError(f"advise: the objective must be 'throughput' or 'latency'; got {objective!r}")
+    check(cores, memory, objective)
     search = Search(NodeCosts(leaves, profile, machine.firing_s), machine, cores, memory)
     found = search.found()
     fastest = search.fastest(found)
@@ -145,6 +141,15 @@ def advise(
         best, floor = search.soonest([fastest, *(each for each in found if each.cores == 1 and each is not fastest)])
         return _advice(search, best, found, objective, f"less than {ENOUGH:.0%} of the best throughput", floor)
     return _advice(search, search.with_block(fastest), found, objective, "", 0.0)
+
+
+def check(cores: Any, memory: Any, objective: Any) -> None:
+    """Refuse what cannot be asked for."""
+    whole("advise", "cores", cores)
+    if memory is not None:
+        whole("advise", "memory", memory)
+    if objective not in OBJECTIVES:
+        raise ModelError(f"advise: the objective must be 'throughput' or 'latency'; got {objective!r}")
 
 
 def _advice(

@@ -180,7 +180,8 @@ def point(
     slots = cluster.slots(cost, executors)
     levels = list(tasks_of(cost, data, cluster, slots.count))
     count = sum(len(tasks.bytes) for level in levels for tasks in level)
-    draws = max(1, min(DRAWS, DRAWN_TASKS // max(1, count)))
+    varies = cluster.stragglers[0] > 0 or any(len(set(stage.spread)) > 1 for stage in cost.stages)
+    draws = max(1, min(DRAWS if varies else 1, DRAWN_TASKS // max(1, count)))
     runs = [_draw(cost, data, cluster, slots, levels, seed + draw) for draw in range(draws)]
     totals = [sum(causes.values()) for causes in runs]
     seconds = float(np.mean(totals))
@@ -227,8 +228,10 @@ def _level(
     begun = usual.copy()
     if cluster.cold and is_first:
         begun[: slots.count] += cost.start_s
-    steps = [makespan(list(work), here) for work in (usual, begun, begun * slow)]
-    return _causes(data, cluster, here, level, usual, steps)
+    without = makespan(usual.tolist(), here)
+    with_start = makespan(begun.tolist(), here) if cluster.cold and is_first else without
+    end = makespan((begun * slow).tolist(), here) if slow.max() > 1 else with_start
+    return _causes(data, cluster, here, level, usual, (without, with_start, end))
 
 
 def _varied(tasks: Tasks, random: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -1,9 +1,9 @@
 """What the parts of a job on Spark cost, fitted to what a small run of it took.
 
-A task costs `fixed + per_byte · bytes + per_peer · peers`, where peers are the tasks that it sends blocks to or gets them
-from: a block of the shuffle costs alpha + beta · size, alpha being `per_peer` and beta a part of `per_byte`. Tasks that
-run alone tell these; tasks side by side tell how much slower they make each other, how much they vary, and how uneven
-buckets are.
+A task costs `fixed + per_byte · bytes + per_peer · peers`, where peers are the tasks that it sends blocks to or gets
+them from: a block of the shuffle costs alpha + beta · size, alpha being `per_peer` and beta a part of `per_byte`. Tasks
+that run alone tell these; tasks side by side tell how much slower they make each other, how much they vary, and how
+uneven buckets are.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the parts of a run would be: the same loops, cores and blocks that the engine would make of the same options."""
+"""Where the parts of a run would be: the loops, cores and blocks that the engine makes of the same options."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Part:
 
     @property
     def fed(self) -> tuple[Segment, ...]:
-        """All that channels lead to: the sides where streams meet, else the loop; nothing, where it reads the source."""
+        """All that channels lead to: the sides where streams meet, else the loop; none, where it reads the source."""
         first = self.segments[0]
         return first.sides if first.sides else ((first,) if first.feeder is not None else ())
 
@@ -92,7 +92,7 @@ class Layout:
         return parts
 
     def _homes(self, segment: Segment, first: Segment) -> tuple[int, ...]:
-        """The cores of a loop and its copies: its own, that before, that behind, and then any other, as the engine does."""
+        """The cores of a loop and its copies, as the engine has them: its own, that before, that behind, any other."""
         own = self.core_of[segment]
         if not segment.copies:
             return (own,)

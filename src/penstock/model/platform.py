@@ -76,9 +76,9 @@ class Platform:
     or by name: a block is in it from when it is received until it is passed on. A message between cores takes
     `alpha + beta · bytes`; with `double_buffering` the work of the receiver hides as much of it as that lasts.
     `overhead` is the time that splitting and merging adds to a block of a flexible task. With `spare_copies` a copy
-    works only when its core has nothing else to do; without, it takes turns with the core's own tasks. With `downstream`
-    tasks of a core take no turns: that which is nearest to the results goes first, by the order of `tasks`, and flexible
-    ones go last, nearest to the source first; so the engine does.
+    works only when its core has nothing else to do; without, it takes turns with the core's own tasks. With
+    `downstream` tasks of a core take no turns: that which is nearest to the results goes first, by the order of
+    `tasks`, and flexible ones go last, the nearest to the source first. So the engine does.
     """
 
     tasks: tuple[Task, ...]

@@ -16,9 +16,9 @@ from penstock.errors import GraphError, ModelError, quoted
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
 from penstock.model.build import net_of
-from penstock.model.node_costs import NodeCosts
 from penstock.model.layout import Choice, Layout
 from penstock.model.net import Drawn, Net, Place, Time, Traced, Transition
+from penstock.model.node_costs import NodeCosts
 from penstock.model.platform import Arc, Platform, Task
 from penstock.model.predict import Prediction, predict
 from penstock.model.simulate import FIRINGS, simulate
@@ -62,8 +62,8 @@ class Forecast:
     def __str__(self) -> str:
         busy = ", ".join(f"{core} {share:.0%}" for core, share in self.utilisation.items())
         return (
-            f"{self.throughput:,.0f} items a second in blocks of {self.block_items:,.0f}, each {1e3 * self.latency_s:,.3g} ms "
-            f"under way; busy: {busy}; limited by {self.critical}"
+            f"{self.throughput:,.0f} items a second in blocks of {self.block_items:,.0f}, each "
+            f"{1e3 * self.latency_s:,.3g} ms under way; busy: {busy}; limited by {self.critical}"
         )
 
 
@@ -277,8 +277,8 @@ def _capacities(leaves: tuple[n.GraphNode, ...], given: Any) -> int | dict[n.Gra
         node = getattr(stream, "node", None)
         if node not in known:
             raise GraphError(
-                f"model: capacities= takes a number of items, or a dict from streams of this graph to such; got the key "
-                f"{stream!r}"
+                f"model: capacities= takes a number of items, or a dict from streams of this graph to such; got the "
+                f"key {stream!r}"
             )
         whole("model", f"the capacity behind {node.label}", capacity)
     return {stream.node: int(capacity) for stream, capacity in given.items()}

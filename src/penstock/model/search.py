@@ -26,7 +26,7 @@ FEW_LOOPS, FEW_CORES = 6, 3
 """Up to these all mappings are tried."""
 SIMULATED = 10
 """So many of the best are simulated."""
-ROUNDS = 20
+ROUNDS, NORM, EVEN = 30, 12, 0.999
 SMALLEST = 64
 BLOCKS = tuple(SMALLEST << shift for shift in range(0, 11, 2))
 DEPTHS = (1, 2, 4)
@@ -153,28 +153,39 @@ class Search:
         return renumbered(shared[nodes[0]] for nodes in self.loops)
 
     def improved(self, mapped: Mapped, cores: int) -> list[Mapped]:
-        """A mapping, and what comes of it by moving one loop at a time, as long as the busiest core has less to do."""
-        found, now = [mapped], self.candidate(mapped, {}).model.most
+        """A mapping, and what comes of it by moving a loop or swapping two, as long as the loads become more even."""
+        found, now = [mapped], self.unevenness(mapped)
         for _ in range(ROUNDS):
             moves = {renumbered(each) for each in moved(found[-1], cores)}
-            rated = [(self.candidate(each, {}).model.most, each) for each in sorted(moves)]
-            best = max(rated, default=(0.0, mapped))
-            if best[0] <= now * LITTLE:
+            least, best = min(((self.unevenness(each), each) for each in moves), default=(now, mapped))
+            if least >= now * EVEN:
                 break
-            now = best[0]
-            found.append(best[1])
+            now = least
+            found.append(best)
         return found
+
+    def unevenness(self, mapped: Mapped) -> float:
+        """What the busiest cores have to do for an item: not of one alone, for several may be as busy as each other."""
+        try:
+            model = self.candidate(mapped, {}).model
+        except (ModelError, GraphError):  # not within the memory
+            return float("inf")
+        loads = [*model.jobs.loads(), model.jobs.python_s]
+        return float(sum((load / model.layout.block) ** NORM for load in loads) ** (1 / NORM))
 
     # The search
 
     def found(self) -> list[Candidate]:
         """The best candidates by what the busiest core has to do, with copies and without, the best first."""
         plain = [each for each in map(self._tried, self.mappings()) if each is not None]
-        shared = [each for base in plain for each in self.with_a_copy(base)]
-        best = self._best([*plain, *shared], SIMULATED)
-        further = [each for base in best if base.copies for each in self.with_a_copy(base)]
+        known, bases = list(plain), plain
+        while bases:
+            more = [each for base in bases for each in self.with_a_copy(base)]
+            now = max(each.model.most for each in known)
+            known += more
+            bases = self._best((each for each in more if each.model.most > now * LITTLE), SIMULATED)
         # the best without copies stay in: what copies gain is told against them
-        kept = [*self._best([*plain, *shared, *further], SIMULATED), *self._best(plain, 3), plain[0]]
+        kept = [*self._best(known, SIMULATED), *self._best(plain, 3), plain[0]]
         return list({(each.mapped, frozenset(each.copies.items())): each for each in kept}.values())
 
     def _tried(self, mapped: Mapped) -> Candidate | None:
@@ -278,4 +289,3 @@ def renumbered(mapped: Iterable[int]) -> Mapped:
     """
     number: dict[int, int] = {}
     return tuple(number.setdefault(core, len(number)) for core in mapped)
-

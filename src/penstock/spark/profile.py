@@ -95,6 +95,9 @@ def job_profile(
     What it writes goes to a folder in `folder`, which all executors must see, or in that for temporary files.
     """
     cut, graph = checked(leaf, sink)
+    for name, value in (("sample", sample), ("repeats", repeats)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise GraphError(f"scale: {name} must be a whole number of at least 1; got {value!r}")
     spark = session() if spark is None else spark
     context = spark.sparkContext
     at_a_time = tasks_at_a_time(context, machine_of(context))
@@ -125,8 +128,8 @@ def checked(leaf: n.GraphNode, sink: str) -> tuple[Cut, tuple[str, ...]]:
 
 def _named(stage: Stage) -> str:
     """A stage with its nodes, but for the source, which may be another for the same graph."""
-    hidden = (n.Source, *n.STAGE_KINDS)
-    labels = [node.label for node in Tree(stage.leaves).nodes if not isinstance(node, hidden)]
+    nodes = Tree(stage.leaves).nodes
+    labels = [node.label for node in nodes if not isinstance(node, (n.Source, *n.STAGE_KINDS))]
     return f"{stage.name}: {', '.join(labels) or 'nothing but handing on'}"
 
 

@@ -1,0 +1,253 @@
+"""The adviser finds the known best of simple pipelines, and a run takes its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.model.profiles import IDEAL, USUAL, chain, profiled, varying
+
+import penstock as ps
+from penstock.errors import PenstockError
+from penstock.model.advise import Advice
+from penstock.model.search import every_mapping, moved
+from penstock.plan.machine import Machine
+from penstock.plan.mapping import loops_of
+
+HERE: dict[str, Any] = {"spark": False, "compile": False}
+"""Interpreted, because to compile the loops of a small run takes longer than the run."""
+
+
+def advised(costs: tuple[float, ...], cores: int = 2, machine: Machine = USUAL, **options: Any) -> Advice:
+    last = chain()[2]
+    return last.advise(cores, profile=profiled(last, *costs), machine=machine, **options)
+
+
+# The best of simple pipelines
+
+
+@pytest.mark.parametrize(
+    ("costs", "cores", "mapped", "flexible", "gain"),
+    [
+        ((1e-6, 1e-6, 2e-6), 2, [0, 0, 1], {}, 2.0),
+        ((4e-6, 1e-6, 5e-6), 2, [0, 0, 1], {}, 2.0),
+        ((5e-6, 1e-6, 4e-6), 2, [0, 1, 1], {}, 2.0),
+        ((2e-6, 4e-6, 2e-6), 2, [0, 1, 0], {}, 2.0),  # the nodes before and behind the slowest share a core
+        ((2e-6, 2e-6, 2e-6), 3, [0, 1, 2], {}, 3.0),
+        ((1e-6, 1e-6, 8e-6), 2, None, {"map 'c'": 1}, 2.0),  # the bottleneck can have a copy
+        ((8e-6, 1e-6, 1e-6), 2, None, {"map 'a'": 1}, 2.0),
+    ],
+)
+def test_the_best_is_found(
+    costs: tuple[float, ...], cores: int, mapped: list[int] | None, flexible: dict[str, int], gain: float
+) -> None:
+    advice = advised(costs, cores)
+    assert dict(advice.plan.flexible) == flexible
+    if mapped is not None:
+        assert [core for _, core in advice.plan.mapping] == mapped
+    assert advice.gain == pytest.approx(gain, rel=0.06)
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        (1e-7, 8e-6, 1e-7),  # what takes long remembers something
+        (1e-9, 1e-9, 1e-9),  # to pass an item on takes longer than to do it
+    ],
+)
+def test_one_core_wins_where_nothing_gains(costs: tuple[float, ...]) -> None:
+    advice = advised(costs)
+    assert advice.plan.cores == 1
+    assert advice.plan.options({}) == {"cores": 1}
+    assert advice.gain == 1.0
+    assert [step.what for step in advice.steps] == ["all on one core"]
+
+
+def test_no_more_cores_than_gain_something() -> None:
+    assert advised((4e-6, 4e-6, 1e-8), 3).plan.cores == 2 or advised((4e-6, 4e-6, 1e-8), 3).gain > 2.1
+
+
+def test_it_is_as_good_as_the_best_of_all_mappings() -> None:
+    """Simulated one by one, none of all mappings is better than the advice."""
+    first, second, last = chain()
+    profile = profiled(last, 3e-6, 4e-6, 2e-6)
+    advice = last.advise(3, profile=profile, machine=USUAL)
+    speeds = []
+    for mapped in every_mapping(3, 3):
+        if max(mapped):
+            homes = dict(zip((first, second, last), mapped, strict=True))
+            model = last.model(profile, cores=max(mapped) + 1, mapping=homes, block_items=1024, machine=USUAL)
+            speeds.append(advice.items / model.seconds(advice.items))
+    assert advice.steps[-1].throughput >= max(speeds) / 1.05
+
+
+def test_many_nodes_on_many_cores() -> None:
+    stream = ps.from_numpy({"v": np.arange(100)}).map(x0=lambda v: v + 1)
+    for at in range(1, 10):
+        stream = stream.map(**{f"x{at}": lambda v: v * 2})
+    costs = [1e-6, 3e-6, 1e-6, 1e-6, 2e-6, 5e-6, 1e-6, 2e-6, 2e-6, 2e-6]
+    advice = stream.advise(4, profile=profiled(stream, *costs), machine=IDEAL)
+    assert advice.gain > 3.6
+    assert stream.collect(plan=advice, **HERE).equals(stream.collect(**HERE))
+
+
+def test_copies_where_the_bottleneck_moves() -> None:
+    """Each node takes long in one half of the stream: no mapping that stays the same is right for both."""
+    source = ps.from_numpy({"v": np.arange(1000)})
+    last = source.map(a=lambda v: v + 1).map(b=lambda a: a + 1)
+    slow, fast = (6e-6,) * 50, (2e-6,) * 50
+    advice = last.advise(2, profile=varying(last, slow + fast, fast + slow), machine=USUAL)
+    assert advice.plan.flexible
+    assert advice.gain > 1.7
+
+
+# Latency and memory
+
+
+def test_the_latency_counts_where_it_is_asked_for() -> None:
+    fast, soon = advised((4e-6, 1e-6, 5e-6)), advised((4e-6, 1e-6, 5e-6), objective="latency")
+    assert soon.forecast.latency_s < fast.forecast.latency_s / 3
+    assert soon.forecast.throughput > 0.85 * fast.forecast.throughput
+    assert soon.plan.capacity is not None
+
+
+def test_on_one_core_a_small_width_gives_results_soon() -> None:
+    advice = advised((1e-6, 1e-6, 1e-6), 1, objective="latency")
+    assert advice.plan.cores == 1 and advice.plan.width is not None
+    assert chain()[2].collect(plan=advice, **HERE).num_rows == 1000
+
+
+def test_channels_are_within_the_memory() -> None:
+    first, second, last = chain()
+    profile = profiled(last, 4e-6, 1e-6, 5e-6)
+    advice = last.advise(2, profile=profile, machine=IDEAL, memory=16_000)
+    assert advice.plan.capacity is not None
+    assert 2 * 8 * advice.plan.capacity <= 16_000
+    assert last.collect(plan=advice, **HERE).equals(last.collect(**HERE))
+
+
+def test_too_little_memory_for_any_channel_leaves_one_core() -> None:
+    assert advised((4e-6, 1e-6, 5e-6), memory=4).plan.cores == 1
+
+
+# What is told
+
+
+def test_steps_lead_from_one_core_to_the_plan() -> None:
+    advice = advised((1e-6, 1e-6, 8e-6))
+    assert advice.steps[0].what == "all on one core"
+    assert any("map 'c' flexible, with 1 copy" in step.what for step in advice.steps)
+    product = np.prod([step.gain for step in advice.steps])
+    assert product == pytest.approx(advice.gain)
+
+
+def test_what_was_rejected_and_why() -> None:
+    advice = advised((1e-6, 1e-6, 8e-6))
+    assert advice.rejected
+    assert all(each.why for each in advice.rejected)
+    assert any("less; limited by" in each.why for each in advice.rejected)
+    alone = advised((1e-7, 8e-6, 1e-7))
+    assert any("is less than the 5% that more cores or copies must gain" in each.why for each in alone.rejected)
+
+
+def test_an_advice_can_be_read() -> None:
+    text = str(advised((1e-6, 1e-6, 8e-6)))
+    assert text.startswith("advice: cores=2; core 0: ")
+    assert "map 'c' flexible, copies: 1" in text
+    assert "times the speed of one core" in text
+    assert "rejected, of " in text
+
+
+# The plan of a run
+
+
+@pytest.mark.parametrize("costs", [(1e-6, 1e-6, 8e-6), (4e-6, 1e-6, 5e-6), (8e-6, 1e-6, 1e-6), (1e-9, 1e-9, 1e-9)])
+def test_a_plan_gives_the_same_rows(costs: tuple[float, ...]) -> None:
+    last, advice = chain(5000)[2], advised(costs)
+    expected = last.collect(**HERE)
+    assert last.collect(plan=advice, **HERE).equals(expected)
+    assert ps.run(last, plan=advice, **HERE)[0].equals(expected)
+    assert sum(batch.num_rows for batch in last.batches(plan=advice, compile=False)) == 5000
+    run = last.prepare(spark=False, plan=advice)
+    assert run.options.cores == advice.plan.cores
+    assert [f"{segment.name}" for segment in run.planned.segments if segment.copies] == [
+        name for name, _ in advice.plan.flexible
+    ]
+
+
+def test_a_plan_is_what_was_modelled() -> None:
+    last, advice = chain()[2], advised((1e-6, 1e-6, 2e-6))
+    run = last.prepare(spark=False, plan=advice)
+    assert {segment.name: core for segment, core in run.cores.items()} == {"map 'a' … map 'b'": 0, "map 'c'": 1}
+
+
+def test_nodes_of_one_name_are_told_apart() -> None:
+    source = ps.from_numpy({"v": np.arange(1000)})
+    twice = source.filter(lambda v: v > 5).filter(lambda v: v % 2 == 0)
+    advice = twice.advise(2, profile=profiled(twice, 4e-6, 4e-6), machine=IDEAL)
+    assert dict(advice.plan.mapping) == {"filter": 0, "filter #2": 1}
+    assert twice.collect(plan=advice, **HERE).equals(twice.collect(**HERE))
+
+
+def test_streams_that_meet() -> None:
+    source = ps.from_numpy({"v": np.arange(2000)})
+    joined = ps.join(source.map(a=lambda v: v + 1), source.map(b=lambda v: v + 2))
+    profile = profiled(joined, *(1e-6 for _ in loops_of((joined.node,))))
+    advice = joined.advise(2, profile=profile, machine=IDEAL)
+    assert advice.plan.cores == 2
+    assert joined.collect(plan=advice, **HERE).equals(joined.collect(**HERE))
+
+
+def test_no_plan_is_as_none_given() -> None:
+    last = chain()[2]
+    assert last.collect(plan=None, **HERE).num_rows == 1000
+
+
+# What is refused
+
+REFUSED: list[tuple[Callable[[ps.Stream, Advice], Any], str]] = [
+    (lambda s, a: s.collect(spark=False, plan=a, cores=2), "run: plan= stands for cores= too; give one of both"),
+    (lambda s, a: s.prepare(plan=a, mapping={s: 1}, capacity=5), "plan= stands for mapping=, capacity= too"),
+    (lambda s, a: s.collect(plan="fast"), "run: plan= takes an advice, as stream.advise() gives; got 'fast'"),
+    (
+        lambda s, a: s.filter(lambda c: c > 1).collect(plan=a),
+        "whose nodes are map 'a', map 'b', map 'c'; this graph differs: it has filter besides; ask for another",
+    ),
+    (
+        lambda s, a: ps.from_numpy({"v": np.arange(3)}).map(a=lambda v: v).collect(plan=a),
+        "this graph differs: it lacks map 'b', map 'c'; ask",
+    ),
+    (lambda s, a: s.advise(0, machine=IDEAL), "advise: cores must be a whole number of at least 1; got 0"),
+    (lambda s, a: s.advise(2, memory=-5, machine=IDEAL), "advise: memory must be a whole number of at least 1; got -5"),
+    (
+        lambda s, a: s.advise(2, objective="speed", machine=IDEAL),
+        "advise: the objective must be 'throughput' or 'latency'; got 'speed'",
+    ),
+    (
+        lambda s, a: s.advise(2, profile=profiled(s.map(d=lambda c: c), 1.0, 1.0, 1.0, 1.0), machine=IDEAL),
+        "profile: must be one of the same graph",
+    ),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), REFUSED)
+def test_what_is_wrong_is_refused(build: Callable[[ps.Stream, Advice], Any], message: str) -> None:
+    last, advice = chain()[2], advised((1e-6, 1e-6, 2e-6))
+    with pytest.raises(PenstockError) as refused:
+        build(last, advice)
+    assert message in str(refused.value)
+
+
+# The search
+
+
+def test_all_mappings_are_the_ways_to_part_the_loops() -> None:
+    assert len(list(every_mapping(6, 3))) == 122
+    assert len(list(every_mapping(6, 2))) == 32
+    assert list(every_mapping(0, 2)) == [()]
+
+
+def test_a_move_changes_one_loop_or_swaps_two() -> None:
+    assert set(moved((0, 1), 2)) == {(1, 1), (0, 0), (1, 0)}
