@@ -108,7 +108,9 @@ def test_one_task_a_slot_by_hand() -> None:
 def test_all_parts_of_a_job_by_hand() -> None:
     # On one: 4 splits of 20 MB with 1 bucket, then one bucket of 40 MB from 4 splits.
     first, second = 4 * (0.01 + 0.2), 0.02 + 0.8 + 3e-4
-    assert point(JOB, Data(80 * MB), Cluster(), 1).seconds == pytest.approx(0.2 + first + 0.05 + second + 0.1, rel=1e-6)
+    found = point(JOB, Data(80 * MB), Cluster(local=True), 1)
+    assert found.seconds == pytest.approx(0.2 + first + 0.05 + second + 0.1, rel=1e-6)
+    assert (found.tasks, point(JOB, Data(80 * MB), Cluster(), 1).tasks) == (5, 10)
 
 
 def test_the_largest_bucket_bounds_the_time() -> None:

@@ -48,7 +48,7 @@ def test_the_slowest_core_sets_the_pace() -> None:
 
 
 def test_nodes_of_one_core_are_one_loop() -> None:
-    first, second, last = chain()
+    first, _second, last = chain()
     profile = profiled(last, 1e-6, 2e-6, 5e-6)
     model = last.model(profile, cores=2, mapping={first: 0, last: 1}, block_items=1000, machine=IDEAL)
     run = last.prepare(spark=False, cores=2, mapping={first: 0, last: 1}, block_items=1000)
@@ -95,7 +95,7 @@ def test_streams_that_meet() -> None:
 
 
 def test_a_crossing_is_work_of_both_cores() -> None:
-    first, second, last = chain()
+    first, _second, last = chain()
     machine = Machine(firing_s=0, crossing_s=1e-3, byte_s=1e-6, wake_s=0, sharing_s=0, sharing_byte_s=0)
     profile = profiled(last, 1e-6, 2e-6, 5e-6)
     model = last.model(profile, cores=2, mapping={first: 0, last: 1}, block_items=1000, machine=machine)
@@ -105,7 +105,7 @@ def test_a_crossing_is_work_of_both_cores() -> None:
 
 
 def test_a_firing_costs_less_an_item_in_large_blocks() -> None:
-    first, second, last = chain()
+    first, _second, last = chain()
     profile = profiled(last, 1e-7, 1e-7, 1e-7)
 
     def predicted(block: int) -> float:
@@ -183,7 +183,7 @@ def test_shares_of_copies() -> None:
 
 
 def test_a_model_can_be_read_and_drawn() -> None:
-    first, second, last = chain()
+    first, _second, last = chain()
     profile = profiled(last, 1e-6, 1e-6, 8e-6)
     model = last.model(profile, cores=2, mapping={first: 0, last: 1}, flexible={last: 1}, machine=USUAL)
     text = str(model)
@@ -256,7 +256,7 @@ def test_what_is_wrong_is_refused(build: Callable[[ps.Stream, Profile], Any], me
 
 
 def test_a_core_that_has_nothing_to_do_is_refused() -> None:
-    first, second, last = chain()
+    first, _second, last = chain()
     profile = profiled(last, 1e-6, 1e-6, 1e-6)
     with pytest.raises(ModelError, match="mapping= must put something on each of the 3 cores; cores 2 have nothing"):
         last.model(profile, cores=3, mapping={first: 0, last: 1}, machine=IDEAL)

@@ -53,7 +53,7 @@ def test_the_profile_has_all_runs(foreseen: Scaling) -> None:
     for run in profile.runs:
         assert [stage.kind for stage in run.stages] == ["split", "key"]
         assert run.seconds >= run.before_s + run.after_s >= 0
-        assert all(0 <= task.work_s and task.seconds > 0 for stage in run.stages for task in stage.tasks)
+        assert all(task.work_s >= 0 and task.seconds > 0 for stage in run.stages for task in stage.tasks)
         assert sum(task.items for task in run.stages[1].tasks) == run.source_items
 
 

@@ -17,6 +17,7 @@ _MODULES = {
     "heartbeat": "penstock.bench.heartbeat",
     "variance": "penstock.bench.variance",
     "flexible": "penstock.bench.flexible",
+    "model": "penstock.bench.model",
     "regions": "penstock.bench.regions",
     "taxi": "penstock.bench.taxi",
     "keyed": "penstock.bench.keyed",

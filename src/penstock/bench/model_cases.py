@@ -211,7 +211,7 @@ def simulated(net: Net, firings: int) -> Answer:
 
 
 def pipeline(transitions: int) -> Net:
-    """A net of so many transitions or a few more: tasks, of which four share a core, and what crosses to the next core."""
+    """A net of so many transitions or a few more: tasks, four of which share a core, and what crosses to the next."""
     count = TASKS_A_CORE * -(-transitions // (TASKS_A_CORE + 1)) + 1
     tasks = [Task(f"task {at}", Drawn(TIMES), f"core {at // TASKS_A_CORE}") for at in range(count)]
     arcs = [Arc(f"task {at}", f"task {at + 1}", capacity=DEPTH) for at in range(count - 1)]

@@ -1,8 +1,8 @@
 """Task graphs that are made for measuring the model: random ones, whose tasks take a known time for each item.
 
-They are drawn in the manner of TGFF: a task follows another, begins a branch of its own, or joins branches, and the last
-one joins all that are left. Each has a field of the source with the number of its turns, so that the same compiled loops
-serve for any times. `uneven` is a pipeline whose times vary from block to block, so that it depends on its buffers.
+They are drawn in the manner of TGFF: a task follows another, begins a branch of its own, or joins branches, and the
+last one joins all that are left. Each has a field of the source with the number of its turns, so that the same compiled
+loops serve for any times. `uneven` is a pipeline whose times vary from block to block, so that buffers matter.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class MadeGraph:
         for at, task in enumerate(self.tasks):
             sides = [found[before] for before in task.before]
             given = source if not sides else sides[0] if len(sides) == 1 else ps.join(*sides)
-            found.append(given.map(**{f"task_{at}": function(at, task.before)}))
+            named: dict[str, Any] = {f"task_{at}": function(at, task.before)}
+            found.append(given.map(**named))
         return found
 
     def built(self, items: int) -> tuple[list[ps.Stream], ps.Stream]:
@@ -130,9 +131,7 @@ def uneven(items: int, mean_ns: float = MEAN_NS, seed: int = 0) -> tuple[ps.Stre
     """
     draw = np.random.default_rng(seed)
     blocks = -(-items // BLOCK)
-    one, two = (
-        np.repeat([turns(work) for work in draw.exponential(mean_ns, blocks)], BLOCK)[:items] for _ in range(2)
-    )
+    one, two = (np.repeat([turns(work) for work in draw.exponential(mean_ns, blocks)], BLOCK)[:items] for _ in range(2))
     source = ps.from_numpy({"v": np.arange(items) / 7.0, "one": one, "two": two})
     first = source.map(a=lambda v, one: turned(v, one))
     second = first.map(b=lambda a, two: turned(a, two))

@@ -16,7 +16,7 @@ APP_NAMES = (
 )
 BENCH_NAMES = (
     *("regions-local", "taxi-local", "keyed-local", "occupancy", "context", "heartbeat", "variance", "flexible"),
-    *("regions", "taxi", "keyed", "start", "stream"),
+    *("model", "regions", "taxi", "keyed", "start", "stream"),
 )
 
 

@@ -8,6 +8,7 @@ go on any more: all threads wait, and no message is under way.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,9 @@ from penstock.engine.cores import Cores, Message
 from penstock.engine.loop import Output
 from penstock.engine.scheduler import Node, refuse_stuck
 
+SWITCH_S = 1e-4
+"""How long a thread waits for Python's lock before it asks for it: a kernel that ends on one core should not wait for
+all that Python has to do on another."""
 AHEAD = 64
 """How many results may wait to be taken before the threads wait for that."""
 
@@ -91,6 +95,8 @@ class Threads(Cores):
             threading.Thread(target=self._work, args=(at,), name=f"penstock-core-{at}", daemon=True)
             for at in range(len(self.own))
         ]
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(min(interval, SWITCH_S))
         for thread in threads:
             thread.start()
         try:
@@ -106,6 +112,7 @@ class Threads(Cores):
             if self.post.is_stuck:
                 refuse_stuck(self.nodes)
         finally:
+            sys.setswitchinterval(interval)
             self._end(threads)
 
     def _end(self, threads: Sequence[threading.Thread]) -> None:

@@ -14,7 +14,18 @@ if TYPE_CHECKING:
     from penstock.model.scaling import Scaling
     from penstock.plan.job import JobProfile
 
-OF_CLUSTER = ("cores", "machines", "skew", "stragglers", "cold", "bandwidth", "storage", "buckets", "split_bytes")
+OF_CLUSTER = (
+    "cores",
+    "machines",
+    "skew",
+    "stragglers",
+    "cold",
+    "bandwidth",
+    "storage",
+    "buckets",
+    "split_bytes",
+    "local",
+)
 MEASURES = ("bytes", "rows", "times")
 
 
@@ -58,7 +69,7 @@ def _data(node: n.GraphNode, data: Any, profile: JobProfile, slots: Sequence[int
     from penstock.model.cluster import Data
     from penstock.spark.profile import own_sizes
 
-    own = own_sizes(node, [1, *slots], split_bytes)
+    own = own_sizes(node, [1, 2, *slots], split_bytes)
     total = float(sum(own[1]))
     if data is None:
         return Data(total, sizes=own)

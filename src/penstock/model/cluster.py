@@ -59,6 +59,7 @@ class Data:
 class Cluster:
     """What there is beside the number of executors: their cores, and what makes the job slower.
 
+    A cluster is cut for two slots at least, as Spark does; `local` is Spark in one process, which may have one.
     `machines` is on how many machines all executors are, each like that of the profile; None: each on one of its own.
     `skew` is the largest bucket over the mean, at every number of buckets; None: the share of the hottest one stays as
     in the sample. `stragglers` is the probability that a task is one, and how many times as long it takes. `cold` adds
@@ -75,6 +76,7 @@ class Cluster:
     storage: float | None = None
     buckets: int | None = None
     split_bytes: int | None = None
+    local: bool = False
 
     def __post_init__(self) -> None:
         for name in ("cores", "machines", "buckets", "split_bytes"):
@@ -178,7 +180,7 @@ def point(
 ) -> Point:
     """Predict the time on so many executors; `single_s` is that on one, if known."""
     slots = cluster.slots(cost, executors)
-    levels = list(tasks_of(cost, data, cluster, slots.count))
+    levels = list(tasks_of(cost, data, cluster, slots.count if cluster.local else max(2, slots.count)))
     count = sum(len(tasks.bytes) for level in levels for tasks in level)
     varies = cluster.stragglers[0] > 0 or any(len(set(stage.spread)) > 1 for stage in cost.stages)
     draws = max(1, min(DRAWS if varies else 1, DRAWN_TASKS // max(1, count)))
