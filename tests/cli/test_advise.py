@@ -18,13 +18,13 @@ def test_an_application_is_advised() -> None:
     text = advise("region-sum", "--size", 5000, "--cores", 6, "--set", "positive=true").stdout
     assert "what the nodes of region-sum cost" in text
     assert "ns an item" in text and "aggregate 'total'" in text
-    assert "advice: cores=" in text and "times the speed of one core" in text
+    assert "items: cores=" in text and "times the speed of one core" in text
 
 
 def test_given_data(tmp_path: Path) -> None:
     region_sum.generate(tmp_path / "in", 500, 1)
     text = advise("region-sum", "--input", tmp_path / "in", "--objective", "latency", "--sample", 100).stdout
-    assert "measured on 100 items" in text and "advice: cores=" in text
+    assert "measured on 100 items" in text and "items: cores=" in text
 
 
 def test_what_cannot_be_advised(tmp_path: Path) -> None:

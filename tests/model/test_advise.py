@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -103,6 +104,13 @@ def test_copies_where_the_bottleneck_moves() -> None:
     assert advice.gain > 1.7
 
 
+def test_a_short_stream_is_over_before_cores_have_gained_something() -> None:
+    last = chain()[2]
+    profile = profiled(last, 4e-8, 1e-8, 5e-8, items=1000)
+    assert last.advise(2, profile=profile, machine=USUAL).plan.cores == 2
+    assert last.advise(2, profile=replace(profile, sample=100_000), machine=USUAL).plan.cores == 1
+
+
 # Latency and memory
 
 
@@ -154,7 +162,7 @@ def test_what_was_rejected_and_why() -> None:
 
 def test_an_advice_can_be_read() -> None:
     text = str(advised((1e-6, 1e-6, 8e-6)))
-    assert text.startswith("advice: cores=2; core 0: ")
+    assert text.startswith("advice for 100,000 items: cores=2; core 0: ")
     assert "map 'c' flexible, copies: 1" in text
     assert "times the speed of one core" in text
     assert "rejected, of " in text

@@ -48,6 +48,8 @@ class Actor:
     """What it is among the parts of a flexible node: the split, a loop or a merge."""
     reads_source = is_first = is_held = False
     """A node is held that would take from the source what its core has no memory for."""
+    others: Sequence[Channel] = ()
+    """Where this is one of several copies, and its split is on its core: the channels to the other copies."""
     has_work: bool
     has_room: bool
 

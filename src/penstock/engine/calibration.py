@@ -28,8 +28,8 @@ from penstock.plan.machine import Machine
 ITEMS, SMALL, WIDTH, REPEATS = 1 << 17, 4, 1 << 12, 5
 NARROW, WIDE, FIELDS = 1 << 10, 1 << 14, 8
 """Blocks of which the work hardly counts, blocks whose bytes do, and how many fields of eight bytes these have."""
-LONGEST_WAKE_S = 1e-4
-"""A machine that is busy with something else wakes threads late; it does not always."""
+LONGEST_WAKE_S, LEAST_BYTE_S = 1e-4, 3e-11
+"""A machine that is busy with something else wakes threads late, and hides what bytes cost; it does not always."""
 
 
 @cache
@@ -108,9 +108,9 @@ def measure_cores() -> Machine:
     sharing = max((_block(small, NARROW, **apart, flexible={small[1]: 1})[0] - two - firing) / 2, 1e-6)
     apart["mapping"] = {large[0]: 0, large[1]: 1}
     size, wide = 8 * FIELDS * WIDE, _block(large, WIDE, **apart)[0]
-    byte = max((wide - _block(large, WIDE)[0]) / 2 - crossing, 0.0) / size
+    byte = max(((wide - _block(large, WIDE)[0]) / 2 - crossing) / size, LEAST_BYTE_S)
     shared = _block(large, WIDE, **apart, flexible={large[1]: 1})[0]
-    sharing_byte = max((shared - wide - firing) / 2 - sharing, 0.0) / size
+    sharing_byte = max(((shared - wide - firing) / 2 - sharing) / size, LEAST_BYTE_S)
     return Machine(firing, crossing, byte, wake, sharing, sharing_byte)
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from random import Random
 
 from penstock.engine.blocking import stuck_error
+from penstock.engine.channel import Channel
 from penstock.engine.intake import Feeder
 from penstock.engine.joint import JointNode
 from penstock.engine.loop import Output
@@ -33,7 +34,9 @@ def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
     """The policy of a name for nodes from the source on: `downstream`, `upstream`, or `random` from a seed."""
     if name != "random":
         others, helpers = [node for node in nodes if not _helps(node)], [node for node in nodes if _helps(node)]
-        return partial(in_order, [*(others if name == "upstream" else others[::-1]), *helpers])
+        if name == "upstream" or not helpers:
+            return partial(in_order, [*(others if name == "upstream" else others[::-1]), *helpers])
+        return partial(_helping, others[::-1], helpers)
     random = Random(seed)
 
     def choose() -> Node | None:
@@ -44,6 +47,22 @@ def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
         return random.choice(among) if among else None
 
     return choose
+
+
+def _helping(others: Sequence[Node], helpers: Sequence[Node]) -> Node | None:
+    """As `in_order`, but first a loop with copies while the other copies have enough to do.
+
+    What it has must be done before what they have done can be put in order.
+    """
+    for node in helpers:
+        if node.others and all(_is_fed(channel, node.width) for channel in node.others) and node.is_ready:
+            return node
+    return in_order([*others, *helpers])
+
+
+def _is_fed(channel: Channel, width: int) -> bool:
+    """Whether a copy has one block to work on, and one more."""
+    return channel.is_ended or channel.queued >= min(2 * width, channel.data.capacity)
 
 
 def _helps(node: Node) -> bool:

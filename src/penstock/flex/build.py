@@ -52,6 +52,8 @@ def flexible_node(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> F
         out.append(ways)
         made.cores[loops[-1]] = home
         made.crossings += way.crossing(split, loops[-1])
+        if home == before:
+            loops[-1].others = [other.sending for other in into if other is not way]
     made.nodes += loops
     add_merges(run, made, segment, sinks, loops, out)
     return made

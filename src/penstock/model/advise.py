@@ -116,7 +116,7 @@ class Advice:
             (step.what, f"{step.throughput:,.0f}", f"{1e3 * step.latency_s:,.3g}", f"{step.gain - 1:+.1%}")
             for step in self.steps
         ]
-        told = [f"advice: {self.plan}", "", *table(head, rows)]
+        told = [f"advice for {self.items:,.0f} items: {self.plan}", "", *table(head, rows)]
         told += ["", f"predicted: {self.gain:.2f} times the speed of one core; limited by {self.forecast.critical}"]
         if self.rejected:
             told += ["", f"rejected, of {self.tried:,} looked at:"]

@@ -36,7 +36,7 @@ LITTLE = 1.01
 ENOUGH = 0.9
 """Where the latency counts, a run must give this share of the best throughput."""
 LONG_S = 1.0
-"""A stream that nothing else is known of is taken to last so long on one core, or as long as the profile's sample."""
+"""A stream that is longer than the profile's sample is taken to last so long on one core, or as long as the sample."""
 
 Mapped = tuple[int, ...]
 """The core of each loop, in their order."""
@@ -92,8 +92,14 @@ class Search:
         self.loops = [inside(loop) for loop in self.costs.loops if inside(loop)]
         nodes = Tree(self.costs.leaves).nodes
         self.given = {node: node.copies for node in nodes if 0 < node.copies < self.cores}
-        alone = Model(self.costs, Choice(), self.machine)
-        self.items = max(float(self.costs.source_items), LONG_S * alone.most)
+        self.items = self._length()
+
+    def _length(self) -> float:
+        """How many items the stream has: where the profile saw fewer than it asked for, there are no more."""
+        seen = float(self.costs.source_items)
+        if seen < self.costs.profile.sample:
+            return seen
+        return max(seen, LONG_S * Model(self.costs, Choice(), self.machine).most)
 
     # Candidates
 
