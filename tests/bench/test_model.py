@@ -9,8 +9,9 @@ from xml.etree import ElementTree
 import pytest
 
 from penstock import bench
-from penstock.bench import model, model_cases, model_graphs
-from penstock.bench.measure import Report, Run
+from penstock.bench import model, model_cases, model_figures, model_graphs
+from penstock.bench.cluster import Compared
+from penstock.bench.measure import Report, Run, measure
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -54,7 +55,7 @@ def test_every_target_is_of_something_measured(report: Report) -> None:
 def test_the_figures(report: Report, tmp_path: Path) -> None:
     drawn = bench.load("model").draw(report, tmp_path)
     assert [path.name for path in drawn] == [
-        *("figure-24.svg", "figure-25.svg", "figure-28.svg", "model-sizes.svg", "simulator.svg"),
+        *("figure-24.svg", "figure-25.svg", "figure-28.svg", "model-sizes.svg", "simulator.svg", "clusters.svg"),
     ]
     groups = list(ElementTree.parse(drawn[0]).getroot().iter(f"{SVG}g"))
     assert {line.get("data-name") for line in groups if line.get("class") == "penstock-series"} == {
@@ -92,6 +93,15 @@ def test_an_advice_is_held_against_the_best_of_all_others() -> None:
     best = {("advice", "adviser-1"): 97.0, ("one", "adviser-1"): 50.0, ("on-01", "adviser-1"): 100.0}
     best |= {("simulator", "net-100"): 4e6, ("simulator", "net-10000"): 3e6}
     assert model.ratios(best) == {"advice/best@adviser-1": 0.97, "logarithm/growth@net-10000": pytest.approx(1.5)}
+
+
+def test_jobs_on_spark_count_by_their_median() -> None:
+    (run,) = measure(model.cluster_case(Compared("taxi", "large", "2 workers", 4.5, 5.0, (5.0, 4.0, 6.0))), 3)
+    assert (run.what, run.case, run.seconds) == ("cluster", "taxi-large-2 workers", 5.0)
+    assert model.more([run]) == {"predicted/cluster@taxi-large-2 workers": pytest.approx(0.9)}
+    assert run.facts["error"] == pytest.approx(5.0 / 4.5 - 1)
+    measured, predicted = model_figures.cluster_chart(Report("model", "tiny", (run,), {}, {}), "taxi").drawn
+    assert (measured.points, predicted.points) == (((1.0, 5.0),), ((1.0, pytest.approx(4.5)),))
 
 
 @pytest.mark.parametrize("seed", range(1, model.GRAPHS + 1))

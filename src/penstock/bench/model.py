@@ -9,7 +9,8 @@ Kendall's, over the pairs whose runs do not overlap. The five applications as th
 `variance-50` (by the percent of zeros): figures 26 to 30. `block-64` is value at risk in blocks of so many items, and
 `buffer-2` a pipeline with uneven work whose channel holds so many blocks. `net-1000` is the simulator on a net of so
 many transitions, and `logarithm/growth` how much its size may cost a firing over what it does. `adviser-1` … are graphs
-of at most six tasks, where `best` is the best of all mappings, with and without a copy of one node.
+of at most six tasks, where `best` is the best of all mappings, with and without a copy of one node. `taxi-large-2
+workers` is a job on Spark: the median of its times, each a process of its own (`bench/cluster.py`).
 
 The model knows of a node what its profile tells: its own loop, alone, on an idle core.
 """
@@ -27,8 +28,8 @@ import pyarrow as pa
 
 import penstock as ps
 from penstock.apps import variance
-from penstock.bench import flexible, model_cases
-from penstock.bench.measure import Benchmark, Case, Run, Speeds, Target, best_runs
+from penstock.bench import cluster, flexible, model_cases
+from penstock.bench.measure import Answer, Benchmark, Case, Peer, Run, Speeds, Target, best_runs
 from penstock.bench.model_cases import CORES, Program, answered
 from penstock.bench.model_figures import figures
 
@@ -45,7 +46,10 @@ APPLICATIONS = ("dedup", "jpeg", "des", "var-", "cfar-", "variance-")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much of each: the graphs, of which tasks, how long they run, and the tasks of those that get advice."""
+    """How much of each: the graphs, of which tasks, how long they run, and the tasks of those that get advice.
+
+    `clustered` is how often each job runs on a cluster.
+    """
 
     graphs: int
     fewest: int
@@ -60,14 +64,15 @@ class Scale:
     firings: int
     advised: tuple[int, ...]
     screened_s: float
+    clustered: int = 0
 
 
 AT = {
     "tiny": Scale(1, 2, 0.01, (3,), 3, False, 50, (50,), (1,), (100, 200), 20_000, (2,), 0.001),
-    "small": Scale(GRAPHS, FEWEST, 0.7, (4, 5, 6), 8, True, 40_000, (50, 90), BUFFERS, NETS, 2_000_000, (4, 5), 0.1),
+    "small": Scale(GRAPHS, FEWEST, 0.7, (4, 5, 6), 8, True, 40_000, (50, 90), BUFFERS, NETS, 2_000_000, (4, 5), 0.1, 2),
     "full": Scale(
         *(GRAPHS, FEWEST, 2.0, (4, 5, 5, 6, 6), 12, True, 150_000, (0, 50, 90, 99), BUFFERS, NETS, 10_000_000),
-        *((4, 4, 5, 5, 6), 0.2),
+        *((4, 4, 5, 5, 6), 0.2, 3),
     ),
 }
 KEPT = 4
@@ -88,6 +93,8 @@ def cases(scale: str) -> Iterator[Case]:
     for number, tasks in enumerate(at.advised, 1):
         name, seed = f"adviser-{number}", ADVISED_SEED + number
         yield model_cases.adviser_case(name, seed, tasks, at.seconds, KEPT, at.screened_s)
+    if at.clustered:
+        yield from map(cluster_case, cluster.measured_against(repeats=at.clustered))
 
 
 def graph_cases(at: Scale) -> Iterator[Case]:
@@ -120,6 +127,14 @@ def flexed_case(name: str, graph: flexible.Flexed) -> Case:
     right, source_items = answered(graph.leaf)
     program = Program(graph.leaf, graph.items, graph.profile, source_items)
     return Case(name, tuple(program.peer(what, options, right) for what, options in graph.ways.items()))
+
+
+def cluster_case(found: cluster.Compared) -> Case:
+    """A job that was measured on Spark before: it counts as one item, and its median as its time."""
+    facts = {"predicted": 1 / found.predicted_s, "measured": 1 / found.measured_s, "error": 1 / (1 + found.off) - 1}
+    answer = Answer(pa.table({"case": [found.case]}), facts, found.measured_s)
+    name = f"{found.case}-{found.size}-{found.platform}"
+    return Case(name, (Peer("cluster", lambda: answer, 1, lambda: answer.table, repeats=1, rehearsed=False),))
 
 
 # Ratios
@@ -196,6 +211,7 @@ def _targets() -> Iterator[Target]:
             yield Target(f"predicted/{what}@{name}", 0.9)
     yield Target("agreement@applications", 0.95)
     yield Target("advice/best", 0.97)
+    yield Target("predicted/cluster", 0.85)
     yield Target("simulator@net-1000", 2e6)
     yield Target("logarithm/growth", 1.0)
 

@@ -19,6 +19,7 @@ def figures(report: Report) -> dict[str, tuple[Chart, ...]]:
         "figure-28.svg": (risk_chart(report), gain_chart(report), radar_chart(report), variance_chart(report)),
         "model-sizes.svg": (buffer_chart(report), block_chart(report)),
         "simulator.svg": (simulator_chart(report),),
+        "clusters.svg": tuple(cluster_chart(report, case) for case in ("taxi", "keyed")),
     }
 
 
@@ -126,6 +127,21 @@ def simulator_chart(report: Report) -> Chart:
     points = tuple((run.facts["transitions"], 1e9 / run.speed) for run in found.values())
     line = Series("simulator", points)
     return Chart("The simulator", "transitions of the net", "ns a firing", (line,), log_x=True, note=_scale(report))
+
+
+def cluster_chart(report: Report, job: str) -> Chart:
+    """The seconds of a job on each platform, at each size."""
+    lines: list[Series] = []
+    platforms: dict[str, None] = {}
+    for size in ("small", "large"):
+        found = _of(report, "cluster", f"{job}-{size}-")
+        platforms |= dict.fromkeys(found)
+        at = {name: float(number) for number, name in enumerate(platforms, 1)}
+        lines.append(Series(f"{size}, measured", tuple((at[name], run.seconds) for name, run in found.items())))
+        predicted = tuple((at[name], 1 / run.facts["predicted"]) for name, run in found.items())
+        lines.append(Series(f"{size}, predicted", predicted, True))
+    told = "; ".join(f"{number}: {name}" for number, name in enumerate(platforms, 1))
+    return Chart(f"On Spark: {job}", "platform", "seconds", tuple(lines), note=told)
 
 
 def _scale(report: Report) -> str:
