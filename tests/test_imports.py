@@ -38,7 +38,8 @@ def may(*parts: str, libraries: frozenset[str] = LIBRARIES) -> Rule:
     return Rule(frozenset(parts), libraries)
 
 
-LAYERS = ("errors", "text", "kernels", "graph", "plan", "engine", "spark", "flex", "model", "report", "apps", "bench", "cli")
+BASE = ("errors", "text", "kernels", "graph", "plan", "engine")
+LAYERS = (*BASE, "spark", "flex", "model", "report", "apps", "bench", "cli")
 
 # A part is a folder or a single module directly under the package.
 RULES: dict[str, Rule] = {

@@ -125,9 +125,7 @@ def test_what_is_wrong_with_a_mapping_is_said() -> None:
         half.collect(spark=False, cores=2, mapping={half: 2})
     with pytest.raises(GraphError, match="run: mapping= names source 'numbers', which is in no loop of this run"):
         half.collect(spark=False, cores=2, mapping={source: 0})
-    with pytest.raises(
-        GraphError, match="run: mapping must be a dict from streams to numbers of cores, the statistic"
-    ):
+    with pytest.raises(GraphError, match="run: mapping must be a dict from streams to numbers of cores, the statistic"):
         half.collect(spark=False, cores=2, mapping=3)
     with pytest.raises(GraphError, match="run: mapping= takes a dict from streams to cores; got the key 'half'"):
         half.collect(spark=False, cores=2, mapping={"half": 1})

@@ -79,9 +79,7 @@ class Actor:
         """From now on, tell at once how far it has come."""
         self.beats = [replace(beat, interval=0) for beat in self.beats]
 
-    def count(
-        self, started: float, items: int, is_full: bool, marks: int, outputs: int, kernel_s: float = 0.0
-    ) -> None:
+    def count(self, started: float, items: int, is_full: bool, marks: int, outputs: int, kernel_s: float = 0.0) -> None:
         """Count a firing that ends now, and note it where firings are traced."""
         seconds = self.clock() - started
         self.counter.add(items, is_full, marks, outputs, seconds)
