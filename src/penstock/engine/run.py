@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from penstock.engine.joint import JointNode, Sides
 from penstock.engine.loop import Memory, RunningLoop
 from penstock.engine.node import RunningNode
 from penstock.engine.options import Options
+from penstock.engine.placing import place
 from penstock.engine.scheduler import Policy, Scheduler, policy
 from penstock.engine.sinks import ChannelSink, fields_of
 from penstock.engine.statistics import Firing, Held, Statistics
@@ -35,17 +36,14 @@ from penstock.plan.beat import heartbeats, is_central
 from penstock.plan.bounded import capacity_within
 from penstock.plan.capacity import MANY, SHARED, Bounds, Wanted, bounds
 from penstock.plan.context import INTERPRETED, Costs
-from penstock.plan.flexible import BLOCK, blocks, chosen
+from penstock.plan.flexible import blocks
 from penstock.plan.fuse import Segment, fed_segments
-from penstock.plan.mapping import balanced, loops_of, mapped, places
+from penstock.plan.mapping import mapped
 from penstock.plan.plan import plan
-from penstock.plan.profile import Profile
 from penstock.plan.sink import Sink
 from penstock.text import distinct
 
 Runner = Scheduler | Threads | VirtualCores
-SAMPLE, SAMPLE_BYTES = 1 << 14, 1 << 24
-"""How many items, or bytes of them, are measured where the run is to choose which node is flexible."""
 
 
 class Run:
@@ -66,7 +64,8 @@ class Run:
         `places`, where given, stand for what the graph asks for with `on_core` and `flexible`.
         """
         self.options, self.batches_in, self.is_open = Options.of(options), batches_in, is_open
-        self.tree = Tree(leaves, self._places(leaves, places))
+        placed, self.profile, self.options = place(leaves, self.options, places)
+        self.tree = Tree(leaves, placed)
         self.control = check_signals(self.tree, control)
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
         self.blocks: dict[Segment, int] = {}
@@ -104,29 +103,6 @@ class Run:
                 if sink.feeds is not None:
                     found[sink.feeds] = bounds(segment, sink, replace(wanted, width=self.width_of(sink.feeds)))
         return found
-
-    def _places(self, leaves: tuple[n.GraphNode, ...], fitted: Places | None) -> Places:
-        """Where nodes are to be at work: as asked for, and shared out by what they cost where that is known."""
-        o = self.options
-        self.profile: Profile | None = None
-        if o.cores == 1:
-            return Places()
-        given = o.mapping
-        by_hand = [each if isinstance(each, Mapping) else None for each in (given, o.flexible)]
-        asked = places(leaves, o.cores, *by_hand) if fitted is None else fitted
-        if o.flexible == "auto":
-            from penstock.engine.profile import profile
-
-            if not isinstance(given, Profile):
-                given = profile(leaves, SAMPLE, o.width or BLOCK, SAMPLE_BYTES, compile=o.compile)
-            asked = chosen(leaves, asked, given, o.cores)
-        elif isinstance(given, Profile):
-            loops = loops_of(leaves)
-            asked = replace(asked, cores={**balanced(loops, given.costs(loops), o.cores), **asked.cores})
-        self.profile = given if isinstance(given, Profile) else None
-        if asked.copies and o.block_items is None and o.width is None:
-            self.options = replace(o, block_items=BLOCK)
-        return asked
 
     def width_of(self, segment: Segment) -> int:
         """The most items that a loop takes at a time: where it is known what they cost, as many as make a block."""
