@@ -95,3 +95,41 @@ print(stream.collect()["w"].to_pylist(), stream.collect(compile=False)["w"].to_p
         command = [sys.executable, "-c", program, str(built), str(later)]
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
         assert done.stdout.strip() == f"[{built + 1}] [{built + 1}]"
+
+
+ONE_NAME = """
+import sys
+import numpy as np
+import penstock as ps
+
+def made(count):
+    def mixed(v):
+        x = np.empty(count)
+        for at in range(count):
+            x[at] = v * count + at
+        for at in range(count - 1):
+            if x[at] > 1e300:
+                raise ValueError("too large")
+            x[at + 1] += x[at] % (count + 1)
+        total = 0.0
+        for at in range(count):
+            total += x[at] * (at % 3)
+        return total
+
+    return mixed
+
+for count in map(int, sys.argv[1:]):
+    found = ps.from_numpy({"v": np.arange(4.0)}).map(w=made(count)).collect(spark=False)["w"].to_pylist()
+    assert found == [made(count)(float(v)) for v in range(4)], (count, found)
+"""
+
+
+def test_functions_of_one_name_from_several_processes_are_told_apart(tmp_path: Path) -> None:
+    """Loops that two processes have kept, and a third one loads both, each with a function of the same name in it."""
+    program = tmp_path / "one_name.py"
+    program.write_text(ONE_NAME)
+    environment = os.environ | {"PENSTOCK_CACHE_DIR": str(tmp_path / "cache")}
+    for counts in (["5"], ["9"], ["5", "9"]):
+        command = [sys.executable, str(program), *counts]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        assert done.returncode == 0, done.stderr

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import llvmlite
 import numba
@@ -98,6 +99,9 @@ def _frozen(function: python_types.FunctionType, identity: str | None) -> Snapsh
     plain = _copied(function, _kept, function.__module__ or __name__)
     # Code from the cache asks for the module of each function in it, so that must be one which every process has.
     rebound = _copied(function, _lifted, __name__)
+    # Numba names the symbols of machine code by this, and a number that begins anew in each process. Where code from
+    # the cache is linked with other code, two functions of one name and number would be taken for each other.
+    rebound.__qualname__ = f"{function.__qualname__}_{(identity or uuid4().hex)[:32]}"
     compiled = numba.njit(rebound, pipeline_class=CheckedCompiler, boundscheck=True, error_model="python")
     # A function that calls itself must find its own compiled form under its name.
     plain.__globals__.setdefault(function.__name__, plain)
