@@ -336,7 +336,7 @@ def test_more_copies_than_cores_are_refused() -> None:
 # Random graphs
 
 
-GRAPHS, PARTS = 160, 4
+GRAPHS, PARTS = 80, 4
 
 
 class JoinBuilder(Builder):
