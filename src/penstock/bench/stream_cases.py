@@ -23,6 +23,7 @@ from penstock.bench.spark import CORES, in_workers, session
 from penstock.bench.stream import BYTES, GROWTH, RESTART, Growth, Restarts, Size, Spikes, Touch
 from penstock.bench.stream_peers import Ended, Place
 from penstock.errors import DataError
+from penstock.spark.session import with_settings
 from penstock.spark.stream.handle import StreamHandle
 from penstock.spark.stream.progress import has_run
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 POLL_S = 0.005
+ALL_PROGRESS = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
+"""Spark asks the session that a stream began in how much of its progress to keep, for as long as the stream runs."""
 CYCLE = 40
 """In how many micro-batches the size of a state store goes up and down: each tenth makes RocksDB write a file, and of
 four files it makes one. Samples that are closer, or further apart, show where in a cycle they were taken."""
@@ -217,9 +220,10 @@ def growth_peer(spark: SparkSession, size: Growth) -> Peer:
 
 def grown(spark: SparkSession, place: Place, batches: int) -> Ended:
     """The most bytes that the state store had in the cycle before each quarter of all micro-batches."""
-    handle = by.started(spark, place, totals)
-    sizes = watched(handle, Path(place.checkpoint, "state"))
-    found = by.ended(place, handle)
+    with with_settings(spark, ALL_PROGRESS):
+        handle = by.started(spark, place, totals)
+        sizes = watched(handle, Path(place.checkpoint, "state"))
+        found = by.ended(place, handle)
     facts: dict[str, float] = {}
     for quarter in range(1, 5):
         stop = batches * quarter // 4
