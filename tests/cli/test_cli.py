@@ -72,7 +72,8 @@ def test_bench_refuses_figures_before_it_measures(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(measure, "measure", lambda case, repeats: pytest.fail("measured"))
     folder = tmp_path / "figures"
     result = penstock("bench", "keyed-local", "--figures", folder, code=2)
-    assert "--figures is for occupancy, context, variance, flexible, model; keyed-local draws none" in " ".join(result.stderr.split())
+    said = " ".join(result.stderr.split())
+    assert "--figures is for occupancy, context, variance, flexible, model; keyed-local draws none" in said
     assert not folder.exists()
     (tmp_path / "file").write_text("")
     result = penstock("bench", "occupancy", "--figures", tmp_path / "file" / "figures", code=1)
