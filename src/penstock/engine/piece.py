@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from penstock.engine.channel import Channel
 from penstock.engine.control import Control
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.store import Parts, Rows
-from penstock.kernels.credit import SIGNAL
+from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.plan.sink import INDEX
 
 Columns = dict[str, pa.Array]
@@ -58,6 +58,15 @@ def piece_of(channel: Channel, taken: Ensemble, row: int, stop: int, mark: int, 
         [records.array[at] for records, at in zip(channel.records, signals, strict=True)],
         follows,
     )
+
+
+def without_credit(piece: Piece) -> Piece:
+    """The piece without messages of credit, which were for who took it."""
+    kept = piece.kinds != CREDIT
+    if kept.all():
+        return piece
+    by_clock = [keys[kept] for keys in piece.by_clock]
+    return replace(piece, kinds=piece.kinds[kept], places=piece.places[kept], by_clock=by_clock)
 
 
 def unmarked(channel: Channel, items: Mapping[str, Any], count: int, follows: int) -> Piece:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.joint import Sides
-from penstock.engine.piece import Piece, piece_of, put
+from penstock.engine.piece import Piece, piece_of, put, without_credit
 from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.kernels.meet import NEVER
 from penstock.plan.clock import ITEM, STEPS
@@ -107,7 +107,7 @@ class Side:
 
     def give(self, copy: int, taken: Ensemble, row: int, stop: int, mark: int, last: int) -> None:
         """Send a copy what stands between two rows and between two marks."""
-        piece = _without_credit(piece_of(self.source, taken, row, stop, mark, last))
+        piece = without_credit(piece_of(self.source, taken, row, stop, mark, last))
         self._follow(piece)
         self.views[copy] = list(self.opened)
         put(self.copies[copy], piece)
@@ -171,15 +171,6 @@ def frontier(sides: Sides, side: Side, taken: Ensemble, stop: int, last: int) ->
     if stop == taken.stop and last == taken.last_mark:
         return reached
     return side.next_place(taken, stop, last, reached)
-
-
-def _without_credit(piece: Piece) -> Piece:
-    """The piece without messages of credit, which were for us."""
-    kept = piece.kinds != CREDIT
-    if kept.all():
-        return piece
-    by_clock = [keys[kept] for keys in piece.by_clock]
-    return replace(piece, kinds=piece.kinds[kept], places=piece.places[kept], by_clock=by_clock)
 
 
 def _none(t: pa.DataType) -> pa.Array:

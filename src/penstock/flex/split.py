@@ -18,14 +18,10 @@ from penstock.engine.actor import Actor
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.loop import Output
-from penstock.engine.piece import Piece, piece_of, put, put_signal
+from penstock.engine.piece import Piece, piece_of, put, put_signal, without_credit
 from penstock.engine.statistics import Firing
 from penstock.flex.select import End, Entry, Reached, Run
-from penstock.kernels.credit import CREDIT
 from penstock.plan.fuse import Segment
-
-Regions = list[int]
-"""The open regions, from the outermost in, by how many were opened before at each depth."""
 
 
 class FlexSplit(Actor):
@@ -131,7 +127,7 @@ class FlexSplit(Actor):
         if stop == row and last == mark:
             return row, mark
         self._begin(copy)
-        piece = _without_credit(piece_of(self.input, taken, row, stop, mark, last))
+        piece = without_credit(piece_of(self.input, taken, row, stop, mark, last))
         self._note_regions(piece, copy)
         put(channel, piece)
         return stop, last
@@ -199,7 +195,7 @@ class FlexSplit(Actor):
         source = self.input
         signals = [np.zeros(0, records.array.dtype) for records in source.records]
         return Piece(
-            {name: _none(each.type) for name, each in source.data.stores.items()},  # type: ignore[attr-defined]
+            {},
             0,
             np.array([kind]),
             np.zeros(1, np.int64),
@@ -232,15 +228,6 @@ class FlexSplit(Actor):
         """What is new in the select stream."""
         found, self.selected = self.selected, []
         return found
-
-
-def _without_credit(piece: Piece) -> Piece:
-    """The piece without messages of credit, which were for us."""
-    kept = piece.kinds != CREDIT
-    if kept.all():
-        return piece
-    by_clock = [keys[kept] for keys in piece.by_clock]
-    return replace(piece, kinds=piece.kinds[kept], places=piece.places[kept], by_clock=by_clock)
 
 
 def _none(t: pa.DataType) -> pa.Array:
