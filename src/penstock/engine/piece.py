@@ -76,6 +76,11 @@ def unmarked(channel: Channel, items: Mapping[str, Any], count: int, follows: in
     return Piece(items, count, _NONE, _NONE, by_clock, [{}] * channel.depth, [0] * channel.depth, none, follows)
 
 
+def marked(channel: Channel, kind: int, by_clock: list[np.ndarray]) -> Piece:
+    """A piece that is one mark, which brings neither parent nor signal."""
+    return replace(unmarked(channel, {}, 0, 0), kinds=np.array([kind]), places=np.zeros(1, np.int64), by_clock=by_clock)
+
+
 _NONE = np.empty(0, np.int64)
 
 

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.joint import Sides
-from penstock.engine.piece import Piece, piece_of, put, without_credit
+from penstock.engine.piece import Piece, marked, piece_of, put, without_credit
 from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.kernels.meet import NEVER
 from penstock.plan.clock import ITEM, STEPS
@@ -140,22 +139,13 @@ class Side:
         )
 
     def _marked(self, kind: int, place: int, number: int | None = None) -> Piece:
-        """A piece that is one mark."""
-        source = self.source
-        signals = [np.zeros(0, records.array.dtype) for records in source.records]
-        if number is not None:
-            signals[self.run_end] = np.array([(number,)], source.records[self.run_end].array.dtype)
-        return Piece(
-            {},
-            0,
-            np.array([kind]),
-            np.zeros(1, np.int64),
-            self._by_clock(place),
-            [{name: _none(each.type) for name, each in rows.stores.items()} for rows in source.parents],  # type: ignore[attr-defined]
-            [0] * self.depth,
-            signals,
-            0,
-        )
+        """A piece that is one mark, at a place; with a number, that of the run that it ends."""
+        made = marked(self.source, kind, self._by_clock(place))
+        if number is None:
+            return made
+        signals = list(made.signals)
+        signals[self.run_end] = np.array([(number,)], signals[self.run_end].dtype)
+        return replace(made, signals=signals)
 
     def _by_clock(self, place: int) -> list[np.ndarray]:
         """The place of a mark by each clock, as if it had come from the source: so all sides share it."""
@@ -171,7 +161,3 @@ def frontier(sides: Sides, side: Side, taken: Ensemble, stop: int, last: int) ->
     if stop == taken.stop and last == taken.last_mark:
         return reached
     return side.next_place(taken, stop, last, reached)
-
-
-def _none(t: pa.DataType) -> pa.Array:
-    return pa.array([], t)

@@ -12,13 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from penstock.engine.actor import Actor
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.loop import Output
-from penstock.engine.piece import Piece, piece_of, put, put_signal, without_credit
+from penstock.engine.piece import Piece, marked, piece_of, put, put_signal, without_credit
 from penstock.engine.statistics import Firing
 from penstock.flex.select import End, Entry, Reached, Run
 from penstock.plan.fuse import Segment
@@ -191,20 +190,9 @@ class FlexSplit(Actor):
         return replace(made, parents=parents, opened=[int(at == depth) for at in range(self.depth)], by_clock=by_clock)
 
     def _marked(self, kind: int) -> Piece:
-        """A piece that is one mark."""
-        source = self.input
-        signals = [np.zeros(0, records.array.dtype) for records in source.records]
-        return Piece(
-            {},
-            0,
-            np.array([kind]),
-            np.zeros(1, np.int64),
-            [np.zeros(1, np.int64) for _ in range(len(source.clocks) + bool(source.clocks))],
-            [{name: _none(each.type) for name, each in rows.stores.items()} for rows in source.parents],  # type: ignore[attr-defined]
-            [0] * self.depth,
-            signals,
-            0,
-        )
+        """A piece that is one mark; by every clock it stands nowhere."""
+        clocks = self.input.clocks
+        return marked(self.input, kind, [np.zeros(1, np.int64) for _ in range(len(clocks) + bool(clocks))])
 
     # What is told
 
@@ -228,7 +216,3 @@ class FlexSplit(Actor):
         """What is new in the select stream."""
         found, self.selected = self.selected, []
         return found
-
-
-def _none(t: pa.DataType) -> pa.Array:
-    return pa.array([], t)
