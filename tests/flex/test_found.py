@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,11 @@ def lists() -> ps.Stream:
     return ps.from_arrow(table, name="lists")
 
 
-def check(*streams: ps.Stream, steps: int = 6, **options: Any) -> None:
+def check(*streams: ps.Stream, steps: Iterable[int] = range(6), **options: Any) -> None:
     """What all these streams give, and where signals are handed over, is what the reference has."""
     leaves = tuple(stream.node for stream in streams)
     wanted = reference.run(leaves)
-    for seed in range(steps):
+    for seed in steps:
         with stepped(seed):
             given = {"cores": 3, "fuse": False, "compile": False, "check": True, "trace": True, **options}
             found = Run(leaves, **given).result()
@@ -62,8 +62,8 @@ def test_beside_a_list_that_is_opened() -> None:
     source = lists()
     sums = source.enumerate("l", as_="x").aggregate(s=ps.sum("x"))
     kept = source.select("v").flexible()
-    check(ps.merge(sums.select("v"), kept), capacity_signals=4, steps=4)
-    check(kept, source.enumerate("l", as_="x").filter(lambda x: x > 1), capacity=1, steps=4)
+    check(ps.merge(sums.select("v"), kept), capacity_signals=4, steps=range(4))
+    check(kept, source.enumerate("l", as_="x").filter(lambda x: x > 1), capacity=1, steps=range(4))
 
 
 def test_a_join_that_is_a_result_before_a_flexible_node() -> None:
@@ -95,3 +95,16 @@ def test_room_for_fewer_marks_than_a_copy_may_be_told_is_refused() -> None:
     stream = numbers().regions(start=lambda v: v % 4 == 0).map(w=lambda v: v).flexible().aggregate(s=ps.sum("w"))
     with pytest.raises(GraphError, match=r"at least 4 signals .* or a copy must be told; got capacity_signals=3"):
         stream.prepare(spark=False, cores=2, fuse=False, capacity_signals=3)
+
+
+@pytest.mark.parametrize("seed", [11, 47])
+def test_a_join_behind_hears_how_far_a_run_has_come(seed: int) -> None:
+    """A run of a beta split may end where one side has not come to yet; the join behind waits for what is before."""
+    source = numbers(60)
+    a, b = (
+        source.filter(lambda v: v % 2 == 0).map(a=lambda v: v),
+        source.filter(lambda v: v % 3 == 0).map(b=lambda v: v),
+    )
+    inner = ps.join(a, b).flexible(split="beta")
+    outer = ps.join(inner, source.map(c=lambda v: v).filter(lambda c: c > 5)).flexible(split="beta")
+    check(outer, steps=[seed], cores=2, fuse=True, capacity=5, width=3, policy="random", seed=seed)

@@ -35,7 +35,13 @@ class Copies(Several):
     def reached(self, clock: str) -> int:
         if clock in self.counted:
             return STEPS * (self.consumed + 1) + BEFORE
-        return self.places[clock]
+        return max(self.places[clock], self._told(clock))
+
+    def _told(self, clock: str) -> int:
+        """How far the run under way has come, where its copy says so, and all that it gave before has been taken."""
+        first = self.entries[0] if self.entries else None
+        copy = self.channels[first.copy] if isinstance(first, Run) else None
+        return copy.told[clock] if copy is not None and copy.is_all(copy.data.start, copy.control.start) else 0
 
     @property
     def consumed(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from penstock.engine.actor import Beat
 from penstock.engine.channel import Channel
 from penstock.engine.joint import JointNode, Sides, sharing
 from penstock.engine.run import Run
@@ -44,13 +45,23 @@ def _join(run: Run, joint: Segment, last: Segment, sinks: Sequence[ChannelSink])
         [Way(run.channels[side], before, home) for home in homes]
         for side, before in zip(joint.sides, befores, strict=True)
     ]
-    splits = _splits(run, joint, into, sinks)
+    told = _told(run, sinks)
+    splits = _splits(run, joint, into, told)
+    if is_central(run.planned, run.heartbeats, joint):
+        told = []  # the split knows where a run ends when it begins; only the copies of others can tell before
     made = Flexible(splits[0], [*dict.fromkeys(splits)], cores=dict(zip(splits, befores, strict=True)))
     made.readers |= dict(zip(joint.sides, splits, strict=True))
     ends, out = [], []
     for copy, home in enumerate(homes):
         ways, leaving = [side[copy] for side in into], ways_out(run, sinks, home)
         nodes = _copy(run, joint, last, copy, [way.receiving for way in ways], sinks, leaving)
+        for node in nodes:
+            node.beats = [
+                Beat(sink.channel, clock, 0, None)
+                for sink in node.sinks
+                for clock in told
+                if clock in sink.channel.told
+            ]
         made.nodes += nodes
         made.cores |= dict.fromkeys(nodes, home)
         for split, way in zip(splits, ways, strict=True):
@@ -62,15 +73,19 @@ def _join(run: Run, joint: Segment, last: Segment, sinks: Sequence[ChannelSink])
     return made
 
 
-def _splits(run: Run, joint: Segment, into: Sequence[Sequence[Way]], sinks: Sequence[ChannelSink]) -> list[Any]:
+def _told(run: Run, sinks: Sequence[ChannelSink]) -> list[str]:
+    """The clocks by which those behind want to know how far the join has come."""
+    fed = [sink.sink.feeds for sink in sinks]
+    return [beats.clock for beats in run.heartbeats if any(each in beats.intervals for each in fed)]
+
+
+def _splits(run: Run, joint: Segment, into: Sequence[Sequence[Way]], told: Sequence[str]) -> list[Any]:
     """Who takes from each side."""
     assert joint.meet is not None
     o, run_end, clock = run.options, run.planned.signals.index(RunEnd), _clock(run, joint)
     channels = [run.channels[side] for side in joint.sides]
     sending = [[way.sending for way in ways] for ways in into]
     sides = [Side(channel, copies, clock, run_end) for channel, copies in zip(channels, sending, strict=True)]
-    fed = [sink.sink.feeds for sink in sinks]
-    told = [beats.clock for beats in run.heartbeats if any(each in beats.intervals for each in fed)]
     given = (o.channel_width, o.clock, run.firings if o.trace else None)
     if is_central(run.planned, run.heartbeats, joint):
         shared = sharing(run.tree, joint.meet)
