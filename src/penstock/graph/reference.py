@@ -170,7 +170,9 @@ class Interpreter:
             elif isinstance(given[0], Signal):
                 self.waiting[child].signals[node].append((given[0], self.birth))
             elif node is child.sides[0]:  # all sides have the same regions
-                self.waiting[child].marks.append((travel, given))
+                found = self.waiting[child]
+                found.marks += [(self._signal_from, each) for each in found.in_order()]  # they have come before
+                found.marks.append((travel, given))
         self._settle(node)
 
     # Where streams meet
@@ -187,7 +189,7 @@ class Interpreter:
             signals = found.in_order()
             for signal, birth in signals:
                 if not _is_behind(birth, meet):
-                    self._signal_from(birth, meet, signal)
+                    self._signal_from(meet, signal, birth)
             if isinstance(meet, n.Join):
                 self._join(meet, found)
             else:
@@ -197,9 +199,9 @@ class Interpreter:
                         self.item(meet, _with_key_of(meet, own), parents)
             for signal, birth in signals:
                 if _is_behind(birth, meet):
-                    self._signal_from(birth, meet, signal)
+                    self._signal_from(meet, signal, birth)
 
-    def _signal_from(self, birth: n.Emit | None, node: n.GraphNode, signal: Signal) -> None:
+    def _signal_from(self, node: n.GraphNode, signal: Signal, birth: n.Emit | None) -> None:
         before, self.birth = self.birth, birth
         self.signal(node, signal)
         self.birth = before
@@ -417,7 +419,10 @@ class Interpreter:
 
 
 class Waiting:
-    """What waits where streams meet, from one index: marks of regions, an item of each side, signals of each side."""
+    """What waits where streams meet, from one index: marks of regions, an item of each side, signals of each side.
+
+    Where a region is under way on all sides, and signals have come before a mark, `marks` has these signals too.
+    """
 
     def __init__(self, meet: n.Meet) -> None:
         self.marks: list[tuple[Callable[..., None], tuple[Any, ...]]] = []
@@ -425,7 +430,7 @@ class Waiting:
         self.signals: dict[n.GraphNode, list[tuple[Signal, n.Emit | None]]] = {side: [] for side in meet.sides}
 
     def in_order(self) -> list[tuple[Signal, n.Emit | None]]:
-        """All signals, each once: what several sides have when all of these have come to it, else side by side."""
+        """Take all signals, each once: what several sides have when all of these have come to it, else side by side."""
         found: list[tuple[Signal, n.Emit | None]] = []
         left = list(self.signals.values())
         while any(left):
