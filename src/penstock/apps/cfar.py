@@ -221,17 +221,22 @@ SHAPES = _shapes()
 def kind_of(power: Any, cell: int, passes: int) -> int:
     """The kind of echo about a cell: of the shapes that fit best, the first.
 
-    Each pass goes through all shapes, beginning with another one, and takes about as long as every other.
+    Each pass goes through all shapes, beginning with another one, and takes about as long as every other. What does
+    not lie in the row counts as 0, so that all loops are of a length that is known when they are compiled: how fast
+    they are does not hang on where the machine has put them.
     """
-    first, last = max(cell - REACH, 0), min(cell + REACH + 1, len(power))
+    around: Any = np.zeros(TAPS)
+    for tap in range(TAPS):
+        place = cell - REACH + tap
+        if 0 <= place < len(power):
+            around[tap] = power[place]
     best, kind = -1.0, -1
     for number in range(passes):
         for at in range(KINDS):
-            shape = (number + at) % KINDS
-            taps = shape * TAPS + REACH - cell
+            shape = (number + at) & (KINDS - 1)
             fit = 0.0
-            for place in range(first, last):
-                fit += SHAPES[taps + place] * power[place]
+            for tap in range(TAPS):
+                fit += SHAPES[shape * TAPS + tap] * around[tap]
             if fit > best or (fit == best and shape < kind):
                 best, kind = fit, shape
     return kind

@@ -33,7 +33,7 @@ class Options:
     - `batch_items`: how many items of the source are taken at a time.
     - `fuse`: False makes every node a loop of its own, with a channel on every edge.
     - `width`: the most items that a node fires on. Unless said, a node takes all that the source gives at a time, and
-      65,536 from a channel.
+      65,536 from a channel; fewer where the lists and arrays that it computes would not stay in the cache.
     - `capacity`, `capacity_signals`: how many items, and how many signals and boundaries of regions, a channel holds.
       Unless said, 64 times the width, but at most 131,072 or twice the width.
     - `memory`, `delay`: in place of `capacity`, how many bytes all channels may have together, and how many items may

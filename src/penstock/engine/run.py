@@ -34,7 +34,7 @@ from penstock.graph.tree import At, Delivery, Places, Tree, check_signals
 from penstock.kernels.protocol import protocol
 from penstock.plan.beat import heartbeats, is_central
 from penstock.plan.bounded import capacity_within
-from penstock.plan.capacity import MANY, SHARED, Bounds, Wanted, bounds
+from penstock.plan.capacity import MANY, SHARED, Bounds, Wanted, bounds, width_within
 from penstock.plan.context import INTERPRETED, Costs
 from penstock.plan.flexible import blocks
 from penstock.plan.fuse import Segment, fed_segments
@@ -108,8 +108,9 @@ class Run:
         """The most items that a loop takes at a time: where it is known what they cost, as many as make a block."""
         if segment in self.blocks:
             return self.blocks[segment]
-        is_reader = segment.feeder is None and not segment.sides
-        return self.options.source_width if is_reader else self.options.channel_width
+        is_reader, o = segment.feeder is None and not segment.sides, self.options
+        most = o.source_width if is_reader else o.channel_width
+        return most if o.width is not None else width_within(self.planned.codes[segment], most)
 
     def _mapped(self) -> dict[Segment, int]:
         """The core of each loop."""

@@ -132,6 +132,17 @@ def storage(t: pa.DataType) -> np.dtype:
     return held
 
 
+LONG = 64
+"""How many bytes a text or a list is taken to have, which have no fixed number."""
+
+
+def size(t: pa.DataType) -> int:
+    """The bytes of a value; what has no fixed number is taken to have a few."""
+    if is_scalar(t):
+        return int(storage(t).itemsize)
+    return int(t.list_size * size(t.value_type)) if is_array(t) else LONG
+
+
 def from_view(v: View) -> pa.DataType:
     """The field type of a function's result, seen as `v`."""
     if v.array:

@@ -4,6 +4,7 @@ Python's integers do not overflow; Numba's wrap silently, and mix signed and uns
 pass over Numba's representation of a user's function replaces every integer operator by one that works on signed 64-bit
 numbers and raises `OverflowError` where the result does not fit. A second pass refuses a float that would be cut
 silently into an integer field of a state. Floats, and the explicit `np.uint64` of hash functions, are left alone.
+A third keeps generators from holding on to what they have yielded.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
@@ -19,6 +20,7 @@ import numpy as np
 from llvmlite import ir as llvm
 from numba.core import compiler, errors, ir, types
 from numba.core.compiler_machinery import AnalysisPass, FunctionPass, register_pass
+from numba.core.postproc import PostProcessor
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import IRProcessing, ReconstructSSA
 from numba.extending import intrinsic, overload
@@ -428,11 +430,44 @@ class _CheckStores(AnalysisPass):  # type: ignore[misc]
             raise _refusal(f"{name} holds {held}, and would cut the {value} stored in it")
 
 
+@register_pass(mutates_CFG=False, analysis_only=False)
+class _HoldYielded(FunctionPass):  # type: ignore[misc]
+    """Use what a generator yields once more when it goes on.
+
+    Numba lets go of a variable where it is used last. If that is where it is yielded, it never does: the array stays in
+    memory for ever.
+    """
+
+    _name = "penstock_hold_yielded"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        blocks = state.func_ir.blocks.values()
+        if not any(self._is_yield(statement) for block in blocks for statement in block.body):
+            return False
+        for block in blocks:
+            block.body = [after for statement in block.body for after in self._held(block, statement)]
+        PostProcessor(state.func_ir).run()
+        return True
+
+    def _is_yield(self, statement: Any) -> bool:
+        return isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Yield)
+
+    def _held(self, block: Any, statement: Any) -> Iterator[Any]:
+        yield statement
+        if self._is_yield(statement):
+            loc = statement.loc
+            yield ir.Assign(statement.value.value, block.scope.redefine("held", loc=loc), loc)
+
+
 class CheckedCompiler(compiler.CompilerBase):  # type: ignore[misc]
-    """Numba's compiler with the two passes."""
+    """Numba's compiler with these passes."""
 
     def define_pipelines(self) -> list[Any]:
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_HoldYielded, IRProcessing)
         passes.add_pass_after(_CheckIntegers, IRProcessing)
         passes.add_pass_after(_CheckAssigned, ReconstructSSA)
         passes.add_pass_after(_CheckStores, NopythonTypeInference)

@@ -10,7 +10,7 @@ import numpy as np
 
 from penstock.errors import ModelError
 from penstock.graph import nodes as n
-from penstock.plan.bounded import size_of
+from penstock.graph import types
 from penstock.plan.fuse import Segment
 from penstock.plan.mapping import inside, loops_of
 from penstock.plan.profile import NodeProfile, Profile
@@ -68,7 +68,7 @@ class NodeCosts:
         """The bytes of an item that leaves a node."""
         if edge in self.of_node:
             return self.of_node[edge].bytes_out
-        return sum(size_of(each) for each in edge.shape.fields.values())
+        return sum(types.size(each) for each in edge.shape.fields.values())
 
     def passing_s(self, segment: Segment) -> float:
         """What it takes to get items into a loop and out of it, for one of the source, beside the firings."""

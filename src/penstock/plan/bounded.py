@@ -7,8 +7,6 @@ capacity, and an ensemble, in which items leave a node together, is half of it: 
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from penstock.errors import GraphError
 from penstock.graph import types
 from penstock.plan.capacity import least
@@ -16,8 +14,6 @@ from penstock.plan.fuse import Segment
 from penstock.plan.plan import Plan
 from penstock.plan.sink import Sink
 
-LONG = 64
-"""How many bytes a text or a list is taken to have, which have no fixed number."""
 TWICE = 2
 """A queue has room for twice its capacity."""
 
@@ -47,14 +43,7 @@ def capacity_within(planned: Plan, memory: int | None, delay: int | None) -> int
 
 def bytes_of(sink: Sink) -> int:
     """The bytes of an item, with its parents."""
-    return sum(size_of(column.type) for outlet in (sink.items, *sink.parents) for column in outlet.columns) or 1
-
-
-def size_of(t: pa.DataType) -> int:
-    """The bytes of a value; what has no fixed number is taken to have a few."""
-    if types.is_scalar(t):
-        return int(types.storage(t).itemsize)
-    return int(t.list_size * size_of(t.value_type)) if types.is_array(t) else LONG
+    return sum(types.size(column.type) for outlet in (sink.items, *sink.parents) for column in outlet.columns) or 1
 
 
 def _channels_before(planned: Plan, segment: Segment) -> int:

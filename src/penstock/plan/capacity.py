@@ -13,6 +13,16 @@ from dataclasses import dataclass
 from penstock.errors import GraphError, InternalError
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import Sink
+from penstock.plan.spec import Code
+
+HEAPED_BYTES = 1 << 22
+"""What a loop computes of lists and arrays while it fires should stay in a core's own cache, or near it."""
+
+
+def width_within(code: Code, most: int) -> int:
+    """How many items a loop should take at a time, at most so many: lists that it computes stay until it has fired."""
+    item_bytes = sum(heap.value_bytes for heap in code.heaps if not heap.is_collected)
+    return most if item_bytes == 0 else max(1, min(most, HEAPED_BYTES // item_bytes))
 
 
 @dataclass(frozen=True, slots=True)

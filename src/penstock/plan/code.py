@@ -72,8 +72,12 @@ class Column:
         return f"{self.prefix}_o[{at}]"
 
     def slice(self, at: str) -> str:
-        """The elements of one value, as a one-dimensional array."""
-        return f"{self.prefix}_e[{self.first(at)}:{self.first(f'after({at})')}]"
+        """The elements of one value, as a one-dimensional array.
+
+        It has no owner: a heap outlives what is made of its values, and generators would keep it for ever.
+        """
+        elements = f"borrowed({self.prefix}_e)" if self.is_heap else f"{self.prefix}_e"
+        return f"{elements}[{self.first(at)}:{self.first(f'after({at})')}]"
 
     @property
     def arrays(self) -> tuple[str, ...]:

@@ -104,9 +104,11 @@ class Heap:
 
     `h_n` values are closed and, behind them, the elements up to `h_u` belong to one that is still collected. Where
     `refers` is given, the elements are indices into that heap, and `refs` are the carried variables that hold indices.
+    `value_bytes` is what a value takes, as far as that is known before.
     """
 
     column: Column
+    value_bytes: int
     is_collected: bool = False
     refers: Heap | None = None
     refs: list[str] = field(default_factory=list)

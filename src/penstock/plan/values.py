@@ -107,7 +107,7 @@ class ValueWriter:
     def heap(self, t: pa.DataType, *, is_collected: bool = False, refers: Heap | None = None) -> Heap:
         """A new heap for values of a type. Fixed-size arrays keep offsets too while they lie on a heap."""
         held = t if not types.is_array(t) else pa.list_(t.value_type)
-        heap = Heap(Column(f"h{len(self.code.heaps)}", held, is_heap=True), is_collected, refers)
+        heap = Heap(Column(f"h{len(self.code.heaps)}", held, is_heap=True), types.size(t), is_collected, refers)
         self.code.heaps.append(heap)
         self.integer(f"{heap.name}_n")
         if is_collected:
