@@ -10,6 +10,9 @@ import pyarrow.types as pt
 
 from penstock.graph import types
 
+NARROW = (1 << 31) - 1
+"""The largest offset that has 32 bits."""
+
 
 def arrays_of(array: pa.Array, is_wide: bool = False) -> list[np.ndarray]:
     """The arrays of a column without nulls: offsets from the outside in, then elements. Read-only, seldom copied."""
@@ -70,19 +73,28 @@ def scalars_to_arrow(values: np.ndarray, t: pa.DataType) -> pa.Array:
 
 
 def lists_to_arrow(offsets: np.ndarray, elements: Any, t: pa.DataType) -> pa.Array:
-    """Offsets and elements (an array, or a column) as a column of texts or lists with 64-bit offsets."""
-    held = pa.py_buffer(np.ascontiguousarray(offsets, np.int64))
+    """Offsets and elements (an array, or a column) as a column of texts or lists, with 64-bit offsets where needed."""
+    dtype = _offset_dtype(t) if offsets[-1] <= NARROW else "i8"
+    held, made = pa.py_buffer(np.ascontiguousarray(offsets, dtype)), t if dtype == _offset_dtype(t) else _large(t)
     if types.is_text(t):
-        large = pa.large_string() if types.is_string(t) else pa.large_binary()
-        return pa.Array.from_buffers(large, len(offsets) - 1, [None, held, pa.py_buffer(elements)])
+        return pa.Array.from_buffers(made, len(offsets) - 1, [None, held, pa.py_buffer(elements)])
     if not isinstance(elements, pa.Array):
         elements = scalars_to_arrow(elements, t.value_type)
-    return pa.LargeListArray.from_arrays(pa.Array.from_buffers(pa.int64(), len(offsets), [None, held]), elements)
+    return pa.Array.from_buffers(made, len(offsets) - 1, [None, held], children=[typed(elements, t.value_type)])
+
+
+def _large(t: pa.DataType) -> pa.DataType:
+    """The type of the same values with 64-bit offsets."""
+    if types.is_text(t):
+        return pa.large_string() if types.is_string(t) else pa.large_binary()
+    return pa.large_list(t.value_field)
 
 
 def typed(column: pa.Array, t: pa.DataType) -> pa.Array:
     """A column as one of a type that holds the same values, seldom copied."""
-    if types.is_array(t) and pt.is_large_list(column.type) and column.type.value_type.equals(t.value_type):
+    if column.type.equals(t):
+        return column
+    if types.is_array(t) and types.is_list(column.type) and column.type.value_type.equals(t.value_type):
         count = t.list_size * len(column)
         first = column.offsets[0].as_py() if len(column) else 0
         return pa.FixedSizeListArray.from_arrays(column.values.slice(first, count), type=t)

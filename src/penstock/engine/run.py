@@ -109,8 +109,8 @@ class Run:
         if segment in self.blocks:
             return self.blocks[segment]
         is_reader, o = segment.feeder is None and not segment.sides, self.options
-        most = o.source_width if is_reader else o.channel_width
-        return most if o.width is not None else width_within(self.planned.codes[segment], most)
+        most, code = o.source_width if is_reader else o.channel_width, self.planned.codes.get(segment)
+        return most if code is None or o.width is not None else width_within(code, most)
 
     def _mapped(self) -> dict[Segment, int]:
         """The core of each loop."""

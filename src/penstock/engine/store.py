@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from penstock.engine.columns import arrays_of, lists_to_arrow, scalars_to_arrow
+from penstock.engine.columns import arrays_of, lists_to_arrow, scalars_to_arrow, typed
 from penstock.graph import types
 from penstock.plan.sink import INDEX
 
@@ -107,7 +107,7 @@ class Arrays:
 
     def column(self, stop: int) -> pa.Array:
         size = self.type.list_size
-        return pa.FixedSizeListArray.from_arrays(self.elements.column(stop * size), size).cast(self.type)
+        return pa.FixedSizeListArray.from_arrays(self.elements.column(stop * size), type=self.type)
 
 
 class Lists:
@@ -156,8 +156,8 @@ class Lists:
         offsets = self.offsets[: stop + 1]
         elements = self.elements.column(int(offsets[-1]))
         if types.is_text(self.type):
-            return lists_to_arrow(offsets, elements.buffers()[1] or b"", self.type).cast(self.type)
-        return lists_to_arrow(offsets, elements, self.type).cast(self.type)
+            return typed(lists_to_arrow(offsets, elements.buffers()[1] or b"", self.type), self.type)
+        return typed(lists_to_arrow(offsets, elements, self.type), self.type)
 
 
 def _parts(values: pa.Array) -> tuple[np.ndarray, pa.Array]:

@@ -50,38 +50,55 @@ def array(element: type, size: int) -> ArrayType:
     return ArrayType(element, size)
 
 
+def _ids(*given: pa.DataType) -> frozenset[int]:
+    return frozenset(t.id for t in given)
+
+
+# By number: they are asked for every column of every firing.
+_SIGNED, _UNSIGNED = (
+    (pa.int8(), pa.int16(), pa.int32(), pa.int64()),
+    (pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+)
+_TIME = _ids(pa.timestamp("us"), pa.date32(), pa.date64(), pa.time32("s"), pa.time64("us"), pa.duration("us"))
+_INTEGER, _FLOAT = _ids(*_SIGNED, *_UNSIGNED), _ids(pa.float32(), pa.float64())
+_SCALAR = _INTEGER | _FLOAT | _TIME | _ids(pa.bool_())
+_STRING = _ids(pa.string(), pa.large_string())
+_TEXT = _STRING | _ids(pa.binary(), pa.large_binary())
+_LIST, _ARRAY = _ids(pa.list_(pa.int8()), pa.large_list(pa.int8())), _ids(pa.list_(pa.int8(), 1))
+
+
 def is_integer(t: pa.DataType) -> bool:
-    return bool(pt.is_integer(t))
+    return t.id in _INTEGER
 
 
 def is_float(t: pa.DataType) -> bool:
-    return bool(pt.is_floating(t)) and not pt.is_float16(t)
+    return t.id in _FLOAT
 
 
 def is_time(t: pa.DataType) -> bool:
     """Times are integers in their own unit: counted, compared and ordered, but not summed."""
-    return bool(pt.is_timestamp(t) or pt.is_date(t) or pt.is_time(t) or pt.is_duration(t))
+    return t.id in _TIME
 
 
 def is_scalar(t: pa.DataType) -> bool:
-    return is_integer(t) or is_float(t) or bool(pt.is_boolean(t)) or is_time(t)
+    return t.id in _SCALAR
 
 
 def is_text(t: pa.DataType) -> bool:
-    return is_string(t) or bool(pt.is_binary(t) or pt.is_large_binary(t))
+    return t.id in _TEXT
 
 
 def is_string(t: pa.DataType) -> bool:
-    return bool(pt.is_string(t) or pt.is_large_string(t))
+    return t.id in _STRING
 
 
 def is_list(t: pa.DataType) -> bool:
     """A list of any length; fixed-size arrays are apart because their offsets are not stored."""
-    return bool(pt.is_list(t) or pt.is_large_list(t))
+    return t.id in _LIST
 
 
 def is_array(t: pa.DataType) -> bool:
-    return bool(pt.is_fixed_size_list(t))
+    return t.id in _ARRAY
 
 
 def is_flat(t: pa.DataType) -> bool:
