@@ -150,7 +150,7 @@ def test_a_block_takes_about_as_long_whatever_its_items_cost() -> None:
     last = chain()[2]
     cheap, _, dear = profiled(last, 1e-8, 1e-6, 1e-3).nodes
     assert block_of(cheap) == 1 << 16
-    assert block_of(dear) == 10
+    assert block_of(dear) == 25
 
 
 # By the run

@@ -126,3 +126,17 @@ def test_more_copies_than_cores_are_refused() -> None:
     stream = numbers().map(w=lambda v: v).flexible(2)
     with pytest.raises(GraphError, match="'w' is to have 2 copies beside its own, each on another core; there are 2"):
         stream.collect(spark=False, cores=2)
+
+
+def test_explain_tells_where_loops_and_their_copies_are_at_work() -> None:
+    first = numbers().map(a=lambda v: v + 1)
+    second = first.map(b=lambda a: 2 * a).flexible()
+    run = second.map(c=lambda b: b - 1).prepare(spark=False, cores=2, mapping={first: 0, second: 1}, compile=False)
+    told = [line for line in run.explain().splitlines() if line.startswith("loop ")]
+    assert told == [
+        "loop 1, interpreted as asked for, on core 0: it reads the source",
+        "loop 2, interpreted as asked for, on core 1, and 1 copy on others: map 'b' is flexible, and its copies are "
+        "loops like its own",
+        "loop 3, interpreted as asked for, on core 1: the loop before is flexible: what its copies give is put in "
+        "order here",
+    ]

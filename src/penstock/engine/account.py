@@ -17,7 +17,8 @@ def explained(run: Run) -> str:
     from penstock.report.graph import explain
 
     channels = [_channel_plan(run, fed) for fed in run.bounds]
-    return explain(run.tree, run.planned.segments, channels, compile=run.options.compile)
+    cores = run.cores if run.options.cores > 1 else {}
+    return explain(run.tree, run.planned.segments, channels, cores, compile=run.options.compile)
 
 
 def _channel_plan(run: Run, fed: Segment) -> ChannelPlan:

@@ -51,7 +51,7 @@ BATCH_ITEMS, WIDTH = 1 << 20, 1 << 16
 """How many items of the source, and of a channel, a loop takes at a time, unless something else is asked for."""
 MANY, ROOMY = 64, 1 << 17
 """A channel holds so many ensembles, unless that is more than so many items; but two ensembles at least."""
-SHARED = 4
+SHARED = 3
 """So many ensembles a channel holds to or from a flexible node: the less, the sooner copies help."""
 
 

@@ -15,7 +15,7 @@ LEAST_GAIN = 1.05
 """A node is made flexible only where the run is to be so much faster by it: copies cost something too."""
 
 
-BLOCK, BLOCK_S = 4096, 1e-2
+BLOCK, BLOCK_S = 4096, 2.5e-2
 """How many items a block has that goes to one copy; where it is known what they cost, as many as take so long."""
 LARGEST = 1 << 16
 HANDING_S, PASSING_S = 5e-4, 3e-8

@@ -272,7 +272,7 @@ class _Cutter:
         if self.tree.copies(node) and (segment.feeder is None or not is_first):
             return f"{node.label} is flexible, and its copies are loops like its own"
         if self._has_copies(segment) and not is_first:
-            return "the loop before is flexible"
+            return "the loop before is flexible: what its copies give is put in order here"
         if self._is_elsewhere(segment, node) and not is_first:
             return f"{node.label} is at work on core {self.tree.core(node)}"
         if not self.is_fused and not is_first:

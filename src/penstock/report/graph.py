@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,15 +43,25 @@ class GraphPicture:
 
 
 def explain(
-    tree: Tree, segments: Sequence[Segment], channels: Sequence[ChannelPlan] = (), *, compile: bool = True
+    tree: Tree,
+    segments: Sequence[Segment],
+    channels: Sequence[ChannelPlan] = (),
+    cores: Mapping[Segment, int] | None = None,
+    *,
+    compile: bool = True,
 ) -> str:
-    """The source, then every loop: why it begins, what is in it, and what each step gives; then the channels."""
+    """The source, then every loop: why it begins, what is in it, and what each step gives; then the channels.
+
+    On several `cores`, where each loop is at work too, and how many copies of it are.
+    """
     lines = [f"{tree.source.label}: {_fields(tree.source)}"]
     for node in tree.nodes[1:]:
         if isinstance(node, CLEANING):
             lines.append(f"  {node.label}")
     for segment in segments:
-        lines += ["", *_explained(tree, segments, segment, _mode(segment) if compile else "interpreted as asked for")]
+        mode = _mode(segment) if compile else "interpreted as asked for"
+        home = _home(segment, cores[segment]) if cores else ""
+        lines += ["", *_explained(tree, segments, segment, mode, home)]
     for channel in channels:
         lines += ["", *_channel(channel)]
     return "\n".join(lines)
@@ -73,13 +83,19 @@ def _channel(channel: ChannelPlan) -> Iterator[str]:
         yield f"  heartbeat: {told}"
 
 
-def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: str) -> Iterator[str]:
+def _home(segment: Segment, core: int) -> str:
+    """Where a loop is at work: what a line about it says."""
+    copies = f", and {segment.copies} {'copy' if segment.copies == 1 else 'copies'} on others" if segment.copies else ""
+    return f", on core {core}{copies}"
+
+
+def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: str, home: str) -> Iterator[str]:
     if segment.sides:
         sides = ", ".join(f"loop {side.feeder.number + 1}" for side in segment.sides if side.feeder is not None)
-        yield f"loop {segment.number + 1}, {segment.name} of {sides}: {segment.reason}"
+        yield f"loop {segment.number + 1}, {segment.name} of {sides}{home}: {segment.reason}"
         yield f"  {segment.name}  {_gives(tree, segment.entry)}"
         return
-    yield f"loop {segment.number + 1}, {mode}: {segment.reason}"
+    yield f"loop {segment.number + 1}, {mode}{home}: {segment.reason}"
     rows = list(_rows(tree, segment))
     width = max((len(label) for label, _ in rows), default=0)
     yield from (f"  {label:<{width}}  {gives}".rstrip() for label, gives in rows)
