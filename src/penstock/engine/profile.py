@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.engine.intake import Arrival, Batch, arriving
+from penstock.engine.joint import JointNode
 from penstock.engine.run import Run
 from penstock.engine.statistics import Firing
 from penstock.errors import GraphError
@@ -102,8 +103,10 @@ def _nodes(run: Run, reading_s: float) -> Iterator[NodeProfile]:
             firings.setdefault(firing.node, []).append(firing)
     for node, told in zip(run.nodes, run.statistics().nodes, strict=True):
         each = firings.get(node.name, [])
-        samples = _steady([firing.kernel_s / firing.items for firing in each])
-        passing = _steady([(firing.seconds - firing.kernel_s) / firing.items for firing in each])
+        # Where streams meet there is no loop: all that is done there is the node's own.
+        own = [firing.seconds if isinstance(node, JointNode) else firing.kernel_s for firing in each]
+        samples = _steady([spent / firing.items for spent, firing in zip(own, each, strict=True)])
+        passing = _steady([(firing.seconds - spent) / firing.items for spent, firing in zip(own, each, strict=True)])
         weights = [firing.items for firing in each]
         per_item, passing_s = (float(np.average(of, weights=weights)) if each else 0.0 for of in (samples, passing))
         if node.reads_source and told.items:

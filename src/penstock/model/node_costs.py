@@ -52,8 +52,9 @@ class NodeCosts:
             )
 
     def told(self, segment: Segment) -> list[NodeProfile]:
-        """The profiles of the nodes in a loop."""
-        return [self.of_node[node] for node in inside(segment) if node in self.of_node]
+        """The profiles of the nodes in a loop. Where streams meet within one, that takes no time."""
+        found = [node for node in inside(segment) if node in self.of_node]
+        return [self.of_node[node] for node in found if segment.sides or not isinstance(node, n.Meet)]
 
     def taken(self, segment: Segment) -> float:
         """How many items enter a loop for one of the source."""
@@ -82,7 +83,7 @@ class NodeCosts:
     def work_s(self, segment: Segment) -> float:
         """What a loop has to do for one item of the source, in the mean. One loop of all nodes was measured as such."""
         told, fused_s = self.told(segment), self.profile.fused_s
-        if fused_s is None or len(told) < len(self.profile.nodes):
+        if fused_s is None or not self.of_node.keys() <= set(inside(segment)):
             fused_s = sum(each.seconds for each in told)
         return fused_s / self.source_items
 
