@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy
 
 import penstock as ps
 from penstock.apps import cfar, cfar_data
@@ -24,6 +25,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "small channels": {"fuse": False, "width": 7, "capacity": 9},
     "two cores": {"fuse": False, "width": 8, "cores": 2},
 }
+REAL = Path(scipy.__file__).parent / "ndimage" / "tests" / "dots.png"
 QUICK = 1e-6
 """The further work for a target, in microseconds: the least there is, one pass on any machine."""
 
@@ -44,6 +46,21 @@ def test_the_result_is_that_of_numpy(tmp_path: Path, data: str, way: str) -> Non
     expected = cfar.reference(tmp_path)
     assert found(cfar.read(tmp_path), **WAYS[way]) == expected
     assert bool(expected) == (data not in ("no targets", "nothing"))
+
+
+@pytest.mark.parametrize("way", [*WAYS, "flexible"])
+def test_a_real_file_in_every_way(tmp_path: Path, way: str) -> None:
+    """The spectrum of each row of a picture that comes with SciPy: complex samples that nobody made for this."""
+    if not REAL.exists():
+        pytest.skip("this SciPy comes without its test pictures")
+    with pytest.importorskip("PIL.Image").open(REAL) as image:
+        spectra = np.fft.fft(np.asarray(image.convert("L"), np.float64)[::4], axis=1).round()
+    np.save(tmp_path / "spectra.npy", spectra)
+    expected = cfar.reference(tmp_path / "spectra.npy")
+    filters = cfar.filters(cfar.read(tmp_path / "spectra.npy"), work_us=QUICK)
+    how = WAYS.get(way, {"cores": 2, "flexible": {filters["find targets"]: 1}, "block_items": 8})
+    assert filters["report"].collect(spark=False, **how).to_pylist() == expected
+    assert len(expected) > 100
 
 
 def test_filters_can_be_put_on_cores(tmp_path: Path) -> None:
