@@ -61,6 +61,19 @@ def benchmark(*targets: Target, cases: tuple[Case, ...] = ()) -> Benchmark:
     return Benchmark("b", "", "M items/s", lambda scale: cases, targets, measure.penstock_over_peers)
 
 
+def test_an_interrupt_ends_with_what_was_measured() -> None:
+    def interrupted() -> Answer:
+        raise KeyboardInterrupt
+
+    table = pa.table({"a": [1]})
+    first = Case("first", (Peer("penstock", lambda: Answer(table), 1),))
+    second = Case("second", (Peer("penstock", interrupted, 1),))
+    report = benchmark(cases=(first, second)).run("tiny", 2)
+    assert ([run.case for run in report.runs], report.stopped) == (["first"] * 2, "second")
+    with pytest.raises(KeyboardInterrupt):
+        benchmark(cases=(second, first)).run("tiny", 2)
+
+
 def test_a_target_covers_all_cases_of_its_ratio() -> None:
     aimed = benchmark(Target("penstock/hand", 0.8), Target("fastest/slowest", 0.5))
     assert aimed.target("penstock/hand@33") == 0.8

@@ -140,7 +140,8 @@ class Target:
 class Report:
     """What was measured. Every ratio is a speed over a speed: more is better.
 
-    `speeds` are those that have a target of their own, in items a second.
+    `speeds` are those that have a target of their own, in items a second. `stopped` names the case at which somebody
+    had enough; the ones before it were measured.
     """
 
     name: str
@@ -148,6 +149,7 @@ class Report:
     runs: tuple[Run, ...]
     ratios: dict[str, float]
     speeds: dict[str, float]
+    stopped: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -190,22 +192,33 @@ class Benchmark:
     repeats: Mapping[str, int] = field(default_factory=dict)
 
     def run(self, scale: str | None = None, repeats: int | None = None, told: Told = ignored) -> Report:
-        """Measure all cases, one after the other, on the benchmark's cores. What begins is `told`, in a few words."""
+        """Measure all cases, one after the other, on the benchmark's cores. What begins is `told`, in a few words.
+
+        An interrupt ends it, with a report of the cases that were measured, if any.
+        """
         scale = scale or self.scale
         if scale not in self.scales:
             raise DataError(f"bench: the scale of {self.name} must be one of {', '.join(self.scales)}; got {scale!r}")
         repeats = repeats or self.repeats.get(scale, REPEATS)
         runs: list[Run] = []
-        with on_cores(self.cores):
-            for case in self.cases(scale):
-                runs += measure(case, repeats, told)
-            if self.first is not None:
-                runs += first_results(self.first, min(repeats, FIRST_REPEATS))
+        begun, stopped = "the first", None
+        try:
+            with on_cores(self.cores):
+                for case in self.cases(scale):
+                    begun = case.name
+                    runs += measure(case, repeats, told)
+                if self.first is not None:
+                    begun = FIRST
+                    runs += first_results(self.first, min(repeats, FIRST_REPEATS))
+        except KeyboardInterrupt:
+            if not runs:
+                raise
+            stopped = begun
         best = best_speeds(runs)
         speeds = {f"{what}@{case}": speed for (what, case), speed in best.items()}
         aimed = {name: speed for name, speed in speeds.items() if self.target(name) is not None}
         more = {} if self.more is None else self.more(runs)
-        return Report(self.name, scale, tuple(runs), self.ratios(best) | warm_over_cold(best) | more, aimed)
+        return Report(self.name, scale, tuple(runs), self.ratios(best) | warm_over_cold(best) | more, aimed, stopped)
 
     def target(self, name: str) -> float | None:
         """The least that this ratio or speed must be, if anything is aimed at."""

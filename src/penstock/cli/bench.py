@@ -32,7 +32,7 @@ def show(name: str, scale: str | None, repeats: int | None, as_json: bool, figur
         click.echo(json.dumps(report.as_dict()))
     else:
         report = _show_tables(benchmark, scale, repeats)
-    drawn = benchmark.draw(report, figures) if figures is not None else []
+    drawn = benchmark.draw(report, figures) if figures is not None and report.stopped is None else []
     if drawn and not as_json:
         click.echo(f"drawn: {', '.join(map(str, drawn))}")
 
@@ -53,6 +53,8 @@ def _show_tables(benchmark: Benchmark, scale: str | None, repeats: int | None) -
     console.print(f"\n[bold]{benchmark.name}[/]: {benchmark.about}\n")
     with console.status("making the data") as status:
         report = benchmark.run(scale, repeats, lambda text: status.update(escape(f"measuring at {text}")))
+    if report.stopped is not None:
+        console.print(f"[yellow]Stopped[/] at {escape(report.stopped)}: what was measured before.")
     console.print(times(benchmark, report), ratios(benchmark, report))
     if report.speeds:
         console.print(speeds(benchmark, report))
