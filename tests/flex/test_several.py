@@ -307,6 +307,23 @@ def test_threads_that_all_wait_are_noticed(split: str) -> None:
         assert not is_threaded()
 
 
+def test_explain_tells_how_sides_come_to_copies() -> None:
+    items = numbers()
+    loud = items.emit(Level, when=lambda v: v % 9 == 0, level=lambda v: v)
+
+    def told(*streams: ps.Stream) -> list[str]:
+        run = streams[0].prepare(spark=False, cores=2, compile=False)
+        return [line for line in run.explain().splitlines() if line.startswith("loop ") and "shared out" in line]
+
+    (central,) = told(ps.join(*sides(items)).flexible())
+    assert ", and 1 copy on others, its sides shared out together: " in central
+    (beta,) = told(ps.join(*sides(items)).flexible(split="beta"))
+    assert ", and 1 copy on others, each side shared out by itself: " in beta
+    fallen = ps.join(*sides(loud)).flexible(split="beta")
+    (central,) = told(heard(ps.join(fallen, loud.map(c=lambda v: v)), "c"))
+    assert "its sides shared out together, because what is behind waits to hear how far all have come: " in central
+
+
 # What is refused
 
 

@@ -7,6 +7,8 @@ from penstock.engine.channel import Channel
 from penstock.engine.run import Run
 from penstock.engine.show import lines
 from penstock.engine.statistics import EdgeStatistics, Statistics
+from penstock.graph import nodes as n
+from penstock.plan.beat import is_central
 from penstock.plan.capacity import ChannelPlan, least
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import Sink
@@ -17,8 +19,21 @@ def explained(run: Run) -> str:
     from penstock.report.graph import explain
 
     channels = [_channel_plan(run, fed) for fed in run.bounds]
-    cores = run.cores if run.options.cores > 1 else {}
-    return explain(run.tree, run.planned.segments, channels, cores, compile=run.options.compile)
+    places = {segment: _place(run, segment) for segment in run.planned.segments} if run.options.cores > 1 else {}
+    return explain(run.tree, run.planned.segments, channels, places, compile=run.options.compile)
+
+
+def _place(run: Run, segment: Segment) -> str:
+    """Where a loop is at work, how many copies it has, and how the sides of a join come to them."""
+    found = f"on core {run.cores[segment]}"
+    if segment.copies:
+        found += f", and {segment.copies} {'copy' if segment.copies == 1 else 'copies'} on others"
+    if not segment.copies or not isinstance(segment.meet, n.Join) or not segment.sides:
+        return found
+    if not is_central(run.planned, run.heartbeats, segment):
+        return f"{found}, each side shared out by itself"
+    waits = ", because what is behind waits to hear how far all have come" if segment.meet.split == "beta" else ""
+    return f"{found}, its sides shared out together{waits}"
 
 
 def _channel_plan(run: Run, fed: Segment) -> ChannelPlan:

@@ -46,13 +46,13 @@ def explain(
     tree: Tree,
     segments: Sequence[Segment],
     channels: Sequence[ChannelPlan] = (),
-    cores: Mapping[Segment, int] | None = None,
+    places: Mapping[Segment, str] | None = None,
     *,
     compile: bool = True,
 ) -> str:
     """The source, then every loop: why it begins, what is in it, and what each step gives; then the channels.
 
-    On several `cores`, where each loop is at work too, and how many copies of it are.
+    With `places`, also where each loop is at work.
     """
     lines = [f"{tree.source.label}: {_fields(tree.source)}"]
     for node in tree.nodes[1:]:
@@ -60,8 +60,8 @@ def explain(
             lines.append(f"  {node.label}")
     for segment in segments:
         mode = _mode(segment) if compile else "interpreted as asked for"
-        home = _home(segment, cores[segment]) if cores else ""
-        lines += ["", *_explained(tree, segments, segment, mode, home)]
+        place = f", {places[segment]}" if places else ""
+        lines += ["", *_explained(tree, segments, segment, mode, place)]
     for channel in channels:
         lines += ["", *_channel(channel)]
     return "\n".join(lines)
@@ -83,19 +83,13 @@ def _channel(channel: ChannelPlan) -> Iterator[str]:
         yield f"  heartbeat: {told}"
 
 
-def _home(segment: Segment, core: int) -> str:
-    """Where a loop is at work: what a line about it says."""
-    copies = f", and {segment.copies} {'copy' if segment.copies == 1 else 'copies'} on others" if segment.copies else ""
-    return f", on core {core}{copies}"
-
-
-def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: str, home: str) -> Iterator[str]:
+def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: str, place: str) -> Iterator[str]:
     if segment.sides:
         sides = ", ".join(f"loop {side.feeder.number + 1}" for side in segment.sides if side.feeder is not None)
-        yield f"loop {segment.number + 1}, {segment.name} of {sides}{home}: {segment.reason}"
+        yield f"loop {segment.number + 1}, {segment.name} of {sides}{place}: {segment.reason}"
         yield f"  {segment.name}  {_gives(tree, segment.entry)}"
         return
-    yield f"loop {segment.number + 1}, {mode}{home}: {segment.reason}"
+    yield f"loop {segment.number + 1}, {mode}{place}: {segment.reason}"
     rows = list(_rows(tree, segment))
     width = max((len(label) for label, _ in rows), default=0)
     yield from (f"  {label:<{width}}  {gives}".rstrip() for label, gives in rows)
