@@ -86,9 +86,15 @@ def overflowing_sum(b: Builder, p: Point) -> Point | None:
     return b.add(p, f".aggregate({b.fresh('i', kept)}=ps.sum({b.choose.choice(names)!r}))")
 
 
+def _is_all_lists(p: Point, group: str) -> bool:
+    """Whether all fields of a struct can be opened together; elements of a list of structs may hold numbers too."""
+    return all(types.element_of(t) is not None for name, t in p.own.items() if name.startswith(f"{group}."))
+
+
 def unequal_lengths(b: Builder, p: Point) -> Point | None:
     """A list of structs of which one field is cut."""
     lists = [name for name in lib.candidates("li|lf", p.own, {}) if name.startswith("q") and "." in name]
+    lists = [name for name in lists if _is_all_lists(p, name.split(".")[0])]
     if not lists:
         return None
     name = b.choose.choice(lists)

@@ -37,8 +37,8 @@ def profile(
         raise GraphError(f"profile: the sample must be a whole number of items, at least 1; got {sample!r}")
     first = partial(_first, leaves[0].source, sample, width, most_bytes)
     options = {**options, "width": width}
-    fused, reading_s = _ran(leaves, first, {**options, "fuse": True})
-    fused_s = reading_s + sum(firing.kernel_s for firing in fused.firings)
+    fused = _ran(leaves, first, {**options, "fuse": True})
+    fused_s = sum(firing.kernel_s for firing in fused.firings)
     return replace(measured(leaves, first, sample, **options), fused_s=fused_s)
 
 
@@ -46,38 +46,17 @@ def measured(
     leaves: tuple[n.GraphNode, ...], first: Callable[[], Iterator[Batch]], sample: int, **options: Any
 ) -> Profile:
     """Measure every node on some batches, so many items, which `first` gives as often as it is asked."""
-    run, reading_s = _ran(leaves, first, {**options, "fuse": False})
-    return Profile(sample, tuple(_nodes(run, reading_s)))
+    return Profile(sample, tuple(_nodes(_ran(leaves, first, {**options, "fuse": False}))))
 
 
-def _ran(
-    leaves: tuple[n.GraphNode, ...], first: Callable[[], Iterator[Batch]], options: dict[str, Any]
-) -> tuple[Run, float]:
-    """A run on some batches, after one that does not count, and how long it took to read them."""
+def _ran(leaves: tuple[n.GraphNode, ...], first: Callable[[], Iterator[Batch]], options: dict[str, Any]) -> Run:
+    """A run on some batches, after one that does not count."""
     given: dict[str, Any] = {"clock": time.thread_time, "width": BLOCK, **options, "trace": True}
     for _ in range(2):
-        source = _Timed(first(), given["clock"])
-        run = Run(leaves, batches_in=source, **given)
+        run = Run(leaves, batches_in=first(), **given)
         for _ in run.scheduler().run():
             pass
-    return run, source.seconds
-
-
-class _Timed:
-    """Batches, and the time that it took to get them."""
-
-    def __init__(self, batches: Iterator[Batch], clock: Callable[[], float]) -> None:
-        self.batches, self.clock, self.seconds = batches, clock, 0.0
-
-    def __iter__(self) -> Iterator[Batch]:
-        return self
-
-    def __next__(self) -> Batch:
-        started = self.clock()
-        try:
-            return next(self.batches)
-        finally:
-            self.seconds += self.clock() - started
+    return run
 
 
 def _first(source: n.Source, sample: int, width: int, most_bytes: int | None) -> Iterator[Batch]:
@@ -95,8 +74,7 @@ def _first(source: n.Source, sample: int, width: int, most_bytes: int | None) ->
     return (replace(batch, places=None) for batch in arriving(source, pieces()))
 
 
-def _nodes(run: Run, reading_s: float) -> Iterator[NodeProfile]:
-    """The profile of each node. To read the source is the work of the first that takes from it."""
+def _nodes(run: Run) -> Iterator[NodeProfile]:
     firings: dict[str, list[Firing]] = {}
     for firing in run.firings:
         if firing.items:
@@ -109,9 +87,6 @@ def _nodes(run: Run, reading_s: float) -> Iterator[NodeProfile]:
         passing = _steady([(firing.seconds - spent) / firing.items for spent, firing in zip(own, each, strict=True)])
         weights = [firing.items for firing in each]
         per_item, passing_s = (float(np.average(of, weights=weights)) if each else 0.0 for of in (samples, passing))
-        if node.reads_source and told.items:
-            reading, reading_s = reading_s / told.items, 0.0
-            per_item, samples = per_item + reading, [sample + reading for sample in samples]
         sinks = run.planned.codes[node.segment].sinks
         size = max((bytes_of(sink) for sink in islice(sinks, 1)), default=0)
         some = tuple(samples[:: max(1, len(samples) // SAMPLES)][:SAMPLES])

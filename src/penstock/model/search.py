@@ -29,6 +29,7 @@ SIMULATED = 10
 ROUNDS, NORM, EVEN = 30, 12, 0.999
 SMALLEST = 64
 BLOCKS = tuple(SMALLEST << shift for shift in range(0, 11, 2))
+FEWEST_BLOCKS = 4
 DEPTHS = (1, 2, 4)
 """Of how many blocks a channel is tried to hold, where the latency counts."""
 LITTLE = 1.01
@@ -137,9 +138,12 @@ class Search:
 
     @cached_property
     def usual_block(self) -> int:
-        """How many items a block has at first: as many as take the busiest node about as long as a block is to."""
+        """How many items a block has at first: as many as take the busiest node about as long as a block is to.
+
+        A short stream has some blocks all the same, or nothing could be shared out.
+        """
         slowest = max((each.per_item_s for each in self.costs.profile.nodes), default=0.0)
-        most = BLOCK_S / slowest if slowest > 0 else WIDTH
+        most = min(BLOCK_S / slowest if slowest > 0 else WIDTH, self.items / FEWEST_BLOCKS)
         return max(SMALLEST, min(WIDTH, 1 << max(0, int(most)).bit_length() - 1 if most >= 1 else SMALLEST))
 
     # Mappings

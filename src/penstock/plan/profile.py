@@ -20,9 +20,8 @@ QUANTILES = (0.1, 0.5, 0.9, 0.99)
 class NodeProfile:
     """One node: how many items it took, seconds an item, and what came of them.
 
-    What counts is the time in the node's own loop, and for the first that takes from the source, to read that; what it
-    takes besides to take an item from a channel, and to put what comes of it into the next, is `passing_s`, and nodes
-    that are fused do not pay it.
+    What counts is the time in the node's own loop; what it takes besides to take an item from a channel, and to put
+    what comes of it into the next, is `passing_s`, and nodes that are fused do not pay it.
     `samples` are the seconds an item of its firings, at most 1,024 of them, spread over the run. `bytes_out` is what an
     item has that leaves, without what texts and lists hold beyond 64 bytes.
     """
