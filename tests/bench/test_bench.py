@@ -21,7 +21,7 @@ CASES = {
 def test_the_report_of_a_benchmark(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "first_results", lambda function, repeats: [])
     report = json.loads(json.dumps(bench.run(name, "tiny", 2).as_dict()))
-    assert list(report) == ["name", "scale", "runs", "ratios", "speeds"]
+    assert list(report) == ["name", "scale", "runs", "ratios", "speeds", "stopped"]
     assert (report["name"], report["scale"]) == (name, "tiny")
     assert list(dict.fromkeys(run["case"] for run in report["runs"])) == CASES[name]
     for run in report["runs"]:

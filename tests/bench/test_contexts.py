@@ -36,7 +36,7 @@ def test_the_cases_and_their_runs(report: Report) -> None:
     assert list(dict.fromkeys(run.case for run in report.runs)) == CASES[report.name]
     assert all(run.items > 0 and run.seconds > 0 for run in report.runs)
     known = json.loads(json.dumps(report.as_dict()))
-    assert list(known) == ["name", "scale", "runs", "ratios", "speeds"]
+    assert list(known) == ["name", "scale", "runs", "ratios", "speeds", "stopped"]
     assert known["runs"][1]["facts"] == dict(report.runs[1].facts)
 
 

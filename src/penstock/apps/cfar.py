@@ -233,7 +233,7 @@ def kind_of(power: Any, cell: int, passes: int) -> int:
     best, kind = -1.0, -1
     for number in range(passes):
         for at in range(KINDS):
-            shape = (number + at) & (KINDS - 1)
+            shape = (number + at) % KINDS
             fit = 0.0
             for tap in range(TAPS):
                 fit += SHAPES[shape * TAPS + tap] * around[tap]

@@ -158,6 +158,7 @@ class Report:
             "runs": [run.as_dict() for run in self.runs],
             "ratios": self.ratios,
             "speeds": self.speeds,
+            "stopped": self.stopped,
         }
 
     def line(

@@ -47,8 +47,8 @@ def _join(run: Run, joint: Segment, last: Segment, sinks: Sequence[ChannelSink])
     ]
     told = _told(run, sinks)
     splits = _splits(run, joint, into, told)
-    if is_central(run.planned, run.heartbeats, joint):
-        told = []  # the split knows where a run ends when it begins; only the copies of others can tell before
+    # A central split knows where a run ends when it begins; with others only the copies can tell before it has.
+    early = [] if isinstance(splits[0], JoinSplit) else told
     made = Flexible(splits[0], [*dict.fromkeys(splits)], cores=dict(zip(splits, befores, strict=True)))
     made.readers |= dict(zip(joint.sides, splits, strict=True))
     ends, out = [], []
@@ -59,7 +59,7 @@ def _join(run: Run, joint: Segment, last: Segment, sinks: Sequence[ChannelSink])
             node.beats = [
                 Beat(sink.channel, clock, 0, None)
                 for sink in node.sinks
-                for clock in told
+                for clock in early
                 if clock in sink.channel.told
             ]
         made.nodes += nodes

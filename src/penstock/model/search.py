@@ -30,6 +30,7 @@ ROUNDS, NORM, EVEN = 30, 12, 0.999
 SMALLEST = 64
 BLOCKS = tuple(SMALLEST << shift for shift in range(0, 11, 2))
 FEWEST_BLOCKS = 4
+"""So many blocks at least a stream has at first, however short it is."""
 DEPTHS = (1, 2, 4)
 """Of how many blocks a channel is tried to hold, where the latency counts."""
 LITTLE = 1.01
