@@ -48,8 +48,8 @@ class Actor:
     """What it is among the parts of a flexible node: the split, a loop or a merge."""
     reads_source = is_first = is_held = False
     """A node is held that would take from the source what its core has no memory for."""
-    others: Sequence[Channel] = ()
-    """Where this is one of several copies, and its split is on its core: the channels to the other copies."""
+    leads: Sequence[Channel] = ()
+    """The channels to other cores that it writes into, and those of all that comes behind it on its own core."""
     has_work: bool
     has_room: bool
 
@@ -65,6 +65,11 @@ class Actor:
     def has_to_tell(self) -> bool:
         """Whether it is to tell a channel how far it has come, though it has nothing to send."""
         return not self.is_finished and any(beat.is_due(self) for beat in self.beats)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether it leads to another core that has less than a block of this to work on."""
+        return any(channel.queued < self.width for channel in self.leads)
 
     @property
     def is_fireable(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from penstock.engine.actor import Several
 from penstock.engine.crossing import Block, Crossing
 from penstock.engine.intake import Feeder
 from penstock.engine.loop import Output
@@ -49,7 +50,17 @@ class Cores:
                 self.out[sender].append((crossing, self.thread[receiver]))
                 self.into[receiver].append((crossing, self.thread[sender]))
         self.own = [[node for node in nodes if self.thread[node] == at] for at in range(len(used))]
+        for own in self.own:
+            self._look_ahead(own)
         self.choose = [policy(own, at) for at, own in enumerate(self.own)]
+
+    def _look_ahead(self, own: Sequence[Node]) -> None:
+        """Note for each node of a core which others it leads to, straight or by those behind it."""
+        readers = {channel: node for node in own for channel in _inputs(node)}
+        for node in reversed(own):
+            behind = [readers[sink.channel] for sink in node.sinks if sink.channel in readers]
+            across = [crossing.sending for crossing, _ in self.out[node]]
+            node.leads = list(dict.fromkeys([*across, *(channel for each in behind for channel in each.leads)]))
 
     def fire(self, node: Node) -> Output:
         output = node.fire()
@@ -75,3 +86,7 @@ class Cores:
             taken = crossing.taken()
             if taken is not None:
                 yield sender, lambda crossing=crossing, taken=taken: crossing.forget(taken)  # type: ignore[misc]
+
+
+def _inputs(node: Node) -> Sequence[Any]:
+    return node.input.channels if isinstance(node.input, Several) else [node.input]

@@ -73,6 +73,7 @@ class RunningNode(Actor):
         source, items = self.input, self.input.ready()
         if items < self.width:
             forced = source.is_ended or source.is_full or (source.has_marks and not source.spans)
+            forced = forced or (source.has_marks and self.segment.copies > 0)  # that may be where its run ends
             if not forced or not (items or source.has_marks or source.is_ended):
                 return False
         wanted = min(items, self.width)

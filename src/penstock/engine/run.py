@@ -259,6 +259,8 @@ class Run:
             merges[made.split] = made.merges
             for sender, crossing, receiver in made.crossings:
                 leaving.setdefault(sender, []).append((crossing, receiver))
+        for made in self.flexible:
+            made.look_around(cores)
 
         def choose(nodes: Sequence[RunningNode | JointNode], thread: int) -> Policy:
             return policy(o.policy, o.seed + thread, nodes)

@@ -7,7 +7,6 @@ from functools import partial
 from random import Random
 
 from penstock.engine.blocking import stuck_error
-from penstock.engine.channel import Channel
 from penstock.engine.intake import Feeder
 from penstock.engine.joint import JointNode
 from penstock.engine.loop import Output
@@ -30,13 +29,20 @@ def in_order(nodes: Sequence[Node]) -> Node | None:
     return None
 
 
+def awaited_first(nodes: Sequence[Node]) -> Node | None:
+    """As `in_order`, but first those that are ready and on which another core waits."""
+    for node in nodes:
+        if node.is_awaited and node.is_ready:
+            return node
+    return in_order(nodes)
+
+
 def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
     """The policy of a name for nodes from the source on: `downstream`, `upstream`, or `random` from a seed."""
-    if name != "random":
-        others, helpers = [node for node in nodes if not _helps(node)], [node for node in nodes if _helps(node)]
-        if name == "upstream" or not helpers:
-            return partial(in_order, [*(others if name == "upstream" else others[::-1]), *helpers])
-        return partial(_helping, others[::-1], helpers)
+    if name == "upstream":
+        return partial(in_order, nodes)
+    if name == "downstream":
+        return partial(awaited_first if any(node.leads for node in nodes) else in_order, nodes[::-1])
     random = Random(seed)
 
     def choose() -> Node | None:
@@ -47,31 +53,6 @@ def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
         return random.choice(among) if among else None
 
     return choose
-
-
-def _helping(others: Sequence[Node], helpers: Sequence[Node]) -> Node | None:
-    """As `in_order`, but first a loop with copies while the other copies have enough to do.
-
-    What it has must be done before what they have done can be put in order.
-    """
-    for node in helpers:
-        if node.others and all(_is_fed(channel, node.width) for channel in node.others) and node.is_ready:
-            return node
-    return in_order([*others, *helpers])
-
-
-def _is_fed(channel: Channel, width: int) -> bool:
-    """Whether a copy has one block to work on, and one more."""
-    return channel.is_ended or channel.queued >= min(2 * width, channel.data.capacity)
-
-
-def _helps(node: Node) -> bool:
-    """Whether it is a loop of several that do the same: these wait for what else there is to do on their cores.
-
-    So the nodes before them run ahead, until the loop's own queue is full and the other copies get something. Of two on
-    one core the one nearer to the source goes first: what it gives may be what the other core waits for.
-    """
-    return node.role == "loop" and node.segment.copies > 0
 
 
 def refuse_stuck(nodes: Sequence[Node]) -> None:

@@ -8,7 +8,7 @@ join, it ends. A side may have nothing there, or more than a copy has room for: 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from penstock.engine.actor import Actor
@@ -16,6 +16,7 @@ from penstock.engine.ensemble import Ensemble
 from penstock.engine.joint import Sides
 from penstock.engine.loop import Output
 from penstock.engine.statistics import Firing
+from penstock.flex.policy import Policy
 from penstock.flex.select import End, Entry, Reached, Run, Until
 from penstock.flex.side import LAST, Side
 from penstock.kernels.credit import CREDIT
@@ -102,7 +103,7 @@ class FirstSplit(BetaSplit):
     def __init__(self, segment: Segment, side: Side, is_told: bool, *given: Any) -> None:
         """With `is_told`, those behind the join want to know how far it has come."""
         super().__init__(segment, f"split of {segment.name}", side, *given)
-        self.is_told = is_told
+        self.is_told, self.policy = is_told, Policy()
         self.selected: list[Entry] = []
         self.number = self.place = 0
 
@@ -120,18 +121,20 @@ class FirstSplit(BetaSplit):
 
     @property
     def has_room(self) -> bool:  # type: ignore[override]
-        return any(self.side.has_room(copy) for copy in self._in_order()) or self._can_end(self._taken())
+        return any(self._may_get(copy) for copy in self._in_order()) or self._can_end(self._taken())
 
     def _can_end(self, taken: Ensemble) -> bool:
         """Whether the run that is under way has all that it is to have."""
         return self.run is not None and self._next_end(taken, taken.start, taken.first_mark) >= self.place
 
-    def _in_order(self) -> Iterator[int]:
-        """The copy whose run goes on; else the join's own first, then the others, those with the most room first."""
+    def _may_get(self, copy: int) -> bool:
+        """Whether a copy may get what comes next: it goes on with its run, or may begin one."""
         if self.run is not None:
-            return iter([self.run.copy])
-        others = sorted(range(1, len(self.side.copies)), key=lambda copy: -self.side.room_items(copy))
-        return iter([0, *others])
+            return self.run.copy == copy and self.side.has_room(copy)
+        return self.side.has_room(copy) and self.policy.may_get(copy)
+
+    def _in_order(self) -> list[int]:
+        return self.policy.in_order([self.side.room_items(copy) for copy in range(len(self.side.copies))])
 
     def fire(self) -> Output:
         """Hand out one ensemble, as far as there is room."""
@@ -139,8 +142,8 @@ class FirstSplit(BetaSplit):
         row, mark, most = taken.start, taken.first_mark, min(taken.stop, taken.start + self.width)
         if self._can_end(taken):
             self._close(self._next_end(taken, row, mark), self._next_place(taken, row, mark))
-        for copy in [*self._in_order()]:
-            if self.side.has_room(copy) and (self.run is None or self.run.copy == copy):
+        for copy in self._in_order():
+            if self._may_get(copy):
                 row, mark = self._give(copy, taken, row, mark, most)
         is_through = taken.is_last and row == taken.stop and mark == taken.last_mark
         output = self._consume(started, taken, row, mark)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +35,11 @@ class Flexible:
     readers: dict[Segment, Any] = field(default_factory=dict)
     """Who takes from each side, where this is a join."""
 
+    def look_around(self, cores: Mapping[Any, int]) -> None:
+        """Tell the split what else there is to do on its core."""
+        loops = [node for node in cores if node.role == "loop" and node not in self.nodes]
+        self.split.policy.neighbours = [node for node in loops if cores[node] == cores[self.split]]
+
 
 def flexible_node(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
     """Make the parts of a flexible node, between the channel that leads to it and those that lead away."""
@@ -53,7 +58,7 @@ def flexible_node(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> F
         made.cores[loops[-1]] = home
         made.crossings += way.crossing(split, loops[-1])
         if home == before:
-            loops[-1].others = [other.sending for other in into if other is not way]
+            split.policy.beside, split.policy.nodes = copy, [loops[-1]]
     made.nodes += loops
     add_merges(run, made, segment, sinks, loops, out)
     return made

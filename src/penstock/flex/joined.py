@@ -7,7 +7,7 @@ ends where nothing of any side stands before it that has not been sent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from penstock.engine.ensemble import Ensemble
 from penstock.engine.joint import Sides
 from penstock.engine.loop import Output
 from penstock.engine.statistics import Firing
+from penstock.flex.policy import Policy
 from penstock.flex.select import End, Entry, Reached, Run
 from penstock.flex.side import Side, frontier
 from penstock.kernels.credit import CREDIT
@@ -56,6 +57,7 @@ class JoinSplit(Actor):
         """`told` are the clocks by which those behind the join want to know how far it has come."""
         super().__init__(segment, f"split of {segment.name}", width, clock, trace)
         self.input, self.sides, self.sharing = source, list(sides), sharing
+        self.policy = Policy()
         self.selected: list[Entry] = []
         self.number = self.place = 0
         """The number of the next run, and the place at which it begins."""
@@ -82,7 +84,7 @@ class JoinSplit(Actor):
 
     @property
     def has_room(self) -> bool:  # type: ignore[override]
-        return any(self._has_room(copy) for copy in self._copies)
+        return any(self._may_get(copy) for copy in self._copies)
 
     @property
     def has_to_tell(self) -> bool:
@@ -97,8 +99,8 @@ class JoinSplit(Actor):
     def _copies(self) -> range:
         return range(len(self.sides[0].copies))
 
-    def _has_room(self, copy: int) -> bool:
-        return all(side.has_room(copy) for side in self.sides)
+    def _may_get(self, copy: int) -> bool:
+        return all(side.has_room(copy) for side in self.sides) and self.policy.may_get(copy)
 
     # A firing
 
@@ -106,8 +108,9 @@ class JoinSplit(Actor):
         """Hand out an ensemble of each side, as far as it is decided and there is room."""
         started, taken = self.clock(), self._taken()
         start = at = _start(taken)
-        for copy in self._in_order():
-            if self._has_room(copy):
+        room = [min(side.room_items(copy) for side in self.sides) for copy in self._copies]
+        for copy in self.policy.in_order(room):
+            if self._may_get(copy):
                 at = self._give(copy, taken, at)
         self._come_to(taken, at)
         dealt = 0
@@ -120,11 +123,6 @@ class JoinSplit(Actor):
         items = sum(at.rows) - sum(start.rows)
         self.count(started, items, items >= self.width, dealt, items)
         return Output()
-
-    def _in_order(self) -> Iterator[int]:
-        """The join's own copy first; then the others, those with the most room first."""
-        room = [min(side.room_items(copy) for side in self.sides) for copy in self._copies]
-        return iter([0, *sorted(self._copies[1:], key=lambda copy: -room[copy])])
 
     def _give(self, copy: int, taken: Sequence[Ensemble], at: Cut) -> Cut:
         """Send a copy what it has room for, as a run; where that ends."""

@@ -55,6 +55,8 @@ def _join(run: Run, joint: Segment, last: Segment, sinks: Sequence[ChannelSink])
     for copy, home in enumerate(homes):
         ways, leaving = [side[copy] for side in into], ways_out(run, sinks, home)
         nodes = _copy(run, joint, last, copy, [way.receiving for way in ways], sinks, leaving)
+        if home == befores[0]:
+            splits[0].policy.beside, splits[0].policy.nodes = copy, nodes
         for node in nodes:
             node.beats = [
                 Beat(sink.channel, clock, 0, None)

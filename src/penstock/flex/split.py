@@ -1,13 +1,13 @@
 """The split before a flexible node: to the node what fits, the rest to its copies.
 
-Nobody plans who does what. The split asks how much room there is before the node's own copy, sends it that, and sends
-the others what is left (section 3 of the paper on flexible filters). A node that keeps up gets everything; where it
-falls behind, its queue is full, and the copies help.
+The split asks how much room there is before the node's own copy, sends it that, and sends the others what is left
+(section 3 of the paper on flexible filters). A node that keeps up gets everything; where it falls behind, its queue is
+full, and the copies help. What is beside the split, on its core, is asked otherwise (`flex/policy.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from penstock.engine.ensemble import Ensemble
 from penstock.engine.loop import Output
 from penstock.engine.piece import Piece, marked, piece_of, put, put_signal, without_credit
 from penstock.engine.statistics import Firing
+from penstock.flex.policy import Policy
 from penstock.flex.select import End, Entry, Reached, Run
 from penstock.plan.fuse import Segment
 
@@ -44,6 +45,7 @@ class FlexSplit(Actor):
     ) -> None:
         super().__init__(segment, f"split of {segment.name}", width, clock, trace)
         self.input, self.copies, self.run_end = source, list(copies), run_end
+        self.policy = Policy()
         self.selected: list[Entry] = []
         self.current: int | None = None
         """The copy that has the run that is under way."""
@@ -69,14 +71,15 @@ class FlexSplit(Actor):
         """Whether a copy has room for an item and the marks around it, or only how far the stream has come is new."""
         if self.is_finished:
             return False
-        return (self.has_work and any(self._has_room(copy) for copy in self.copies)) or self._is_ahead()
+        return (self.has_work and any(self._may_get(copy) for copy in range(len(self.copies)))) or self._is_ahead()
 
     @property
     def is_ready(self) -> bool:
         return self.is_fireable
 
-    def _has_room(self, copy: Channel) -> bool:
-        return copy.avail() > 0 and self._room_marks(copy) > 0
+    def _may_get(self, copy: int) -> bool:
+        channel = self.copies[copy]
+        return channel.avail() > 0 and self._room_marks(channel) > 0 and self.policy.may_get(copy)
 
     def _room_marks(self, copy: Channel) -> int:
         """How many marks a copy can be sent, when it has been told of the regions, and its run is to end with one."""
@@ -93,7 +96,7 @@ class FlexSplit(Actor):
         started, output = self.clock(), Output()
         taken = self.input.take(self.width)
         row, mark = taken.start, taken.first_mark
-        for copy in self._in_order():
+        for copy in self.policy.in_order([channel.avail() for channel in self.copies]):
             row, mark = self._give(copy, taken, row, mark)
             if row == taken.stop and mark == taken.last_mark:
                 break
@@ -105,15 +108,10 @@ class FlexSplit(Actor):
         self.count(started, items, items == self.width, dealt, items)
         return output
 
-    def _in_order(self) -> Iterator[int]:
-        """The node's own copy first; then the others, those with the most room first."""
-        others = sorted(range(1, len(self.copies)), key=lambda copy: -self.copies[copy].avail())
-        return iter([0, *others])
-
     def _give(self, copy: int, taken: Ensemble, row: int, mark: int) -> tuple[int, int]:
         """Send a copy what it has room for; the row and the mark behind it."""
         channel = self.copies[copy]
-        if not self._has_room(channel):
+        if not self._may_get(copy):
             return row, mark
         stop = min(taken.stop, row + channel.avail())
         last = mark + int(np.searchsorted(taken.places[mark : taken.last_mark], stop, side="right"))

@@ -96,7 +96,7 @@ class Building:
         platform, sketch = self.platform, self.sketch
         firing = self.firing(task)
         for rank, (name, core) in enumerate(workers(platform, task).items()):
-            sketch.transition(name, self.time(task), self.priority(task, rank))
+            sketch.transition(name, self.time(task), self.priority(task, rank, core))
             exclusive(sketch, core, [name])
             for arc in platform.out_of(task.name):
                 outlet = f"{arc.source} → {arc.target}" + (f" on {core}" if rank else "")
@@ -105,13 +105,17 @@ class Building:
             self.remember(name, takes=core, tokens=max(more, 0) * firing)
             self.remember(name, gives=core, tokens=max(-more, 0) * firing)
 
-    def priority(self, task: Task, rank: int) -> int:
-        """Which task of a core goes first: in turns, copies last; or the nearest to the results, flexible ones last."""
+    def priority(self, task: Task, rank: int, core: str) -> int:
+        """Which task of a core goes first: in turns, copies last; or the nearest to the results.
+
+        Then flexible ones are last on the core that hands out what they get.
+        """
         platform = self.platform
         if not platform.downstream:
             return SPARE + rank if rank and platform.spare_copies else WORK
         at = min(platform.tasks.index(task), RANKS - 1)
-        return SPARE + at if task.copies else WORK + RANKS - 1 - at
+        is_spare = task.copies and any(platform.task[arc.source].core == core for arc in platform.into(task.name))
+        return SPARE + at if is_spare else WORK + RANKS - 1 - at
 
     def firing(self, task: Task) -> int:
         """The tokens that one firing of a task works on."""

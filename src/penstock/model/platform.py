@@ -78,7 +78,8 @@ class Platform:
     `overhead` is the time that splitting and merging adds to a block of a flexible task. With `spare_copies` a copy
     works only when its core has nothing else to do; without, it takes turns with the core's own tasks. With
     `downstream` tasks of a core take no turns: that which is nearest to the results goes first, by the order of
-    `tasks`, and flexible ones go last, the nearest to the source first. So the engine does.
+    `tasks`; but on the core of the task before, which hands out their blocks, flexible ones go last, the nearest to the
+    source first. So the engine does.
     """
 
     tasks: tuple[Task, ...]
