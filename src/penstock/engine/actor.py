@@ -48,8 +48,11 @@ class Actor:
     """What it is among the parts of a flexible node: the split, a loop or a merge."""
     reads_source = is_first = is_held = False
     """A node is held that would take from the source what its core has no memory for."""
-    leads: Sequence[Channel] = ()
-    """The channels to other cores that it writes into, and those of all that comes behind it on its own core."""
+    is_gentle = False
+    """Whether first ensembles and last blocks are smaller than the others, so that cores begin and end together."""
+    leads: Sequence[tuple[Channel, int]] = ()
+    """The channels to other cores that it writes into, and those of all that comes behind it on its own core; with
+    each, how many items in it keep its receiver at work."""
     has_work: bool
     has_room: bool
 
@@ -68,8 +71,8 @@ class Actor:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether it leads to another core that has less than a block of this to work on."""
-        return any(channel.queued < self.width for channel in self.leads)
+        """Whether it leads to another core that has too little to work on."""
+        return any(channel.data.stop - channel.data.start < enough for channel, enough in self.leads)
 
     @property
     def is_fireable(self) -> bool:

@@ -15,6 +15,7 @@ from penstock.engine.crossing import Block, Crossing
 from penstock.engine.intake import Feeder
 from penstock.engine.loop import Output
 from penstock.engine.scheduler import Node, Policy
+from penstock.plan.capacity import AHEAD
 
 Message = Callable[[], None]
 
@@ -51,16 +52,16 @@ class Cores:
                 self.into[receiver].append((crossing, self.thread[sender]))
         self.own = [[node for node in nodes if self.thread[node] == at] for at in range(len(used))]
         for own in self.own:
-            self._look_ahead(own)
+            self._look_ahead(own, crossings)
         self.choose = [policy(own, at) for at, own in enumerate(self.own)]
 
-    def _look_ahead(self, own: Sequence[Node]) -> None:
+    def _look_ahead(self, own: Sequence[Node], crossings: Mapping[Node, Sequence[tuple[Crossing, Node]]]) -> None:
         """Note for each node of a core which others it leads to, straight or by those behind it."""
         readers = {channel: node for node in own for channel in _inputs(node)}
         for node in reversed(own):
             behind = [readers[sink.channel] for sink in node.sinks if sink.channel in readers]
-            across = [crossing.sending for crossing, _ in self.out[node]]
-            node.leads = list(dict.fromkeys([*across, *(channel for each in behind for channel in each.leads)]))
+            across = [(crossing.sending, AHEAD * receiver.width) for crossing, receiver in crossings.get(node, ())]
+            node.leads = list(dict.fromkeys([*across, *(lead for each in behind for lead in each.leads)]))
 
     def fire(self, node: Node) -> Output:
         output = node.fire()

@@ -21,6 +21,9 @@ from penstock.graph.columns import call_on_columns, check_row_by_row
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import INDEX
 
+FEW = 4
+"""So many firings of a reader take fewer items than the rest."""
+
 
 class RunningNode(Actor):
     """One segment at work.
@@ -92,7 +95,7 @@ class RunningNode(Actor):
         if not (self.has_work and self.has_room):
             self.tell()
             return output
-        spent, ensemble = self.loop.kernel_s, self.input.take(self.width)
+        spent, ensemble = self.loop.kernel_s, self.input.take(self._most())
         given, row, mark, is_all = self._run(ensemble, output)
         items = row - given.start
         marks = self.input.consume(items, mark - given.first_mark)
@@ -103,6 +106,12 @@ class RunningNode(Actor):
         self.tell()
         self.count(started, items, items == self.width, marks, output.rows, self.loop.kernel_s - spent)
         return output
+
+    def _most(self) -> int:
+        """How many items it takes: of the source few at first where other cores wait for them, then twice as many."""
+        before = FEW - self.counter.firings
+        is_early = self.is_gentle and self.reads_source and before > 0
+        return max(1, self.width >> before) if is_early else self.width
 
     def _run(self, ensemble: Ensemble, output: Output) -> tuple[Ensemble, int, int, bool]:
         """The ensemble as the loop had it, and how far the loop has come; an error names the copy that had the item."""

@@ -30,11 +30,22 @@ def in_order(nodes: Sequence[Node]) -> Node | None:
 
 
 def awaited_first(nodes: Sequence[Node]) -> Node | None:
-    """As `in_order`, but first those that are ready and on which another core waits."""
+    """As `in_order`, but first those on which another core waits."""
+    ready = None
     for node in nodes:
-        if node.is_awaited and node.is_ready:
-            return node
-    return in_order(nodes)
+        if node.is_ready:
+            if node.is_awaited:
+                return node
+            ready = ready or node
+    return ready or next((node for node in nodes if node.is_fireable), None)
+
+
+def nearest_first(nodes: Sequence[Node]) -> list[Node]:
+    """Nodes from the results on; before all loops what only hands on, so that others have theirs before they fire."""
+    return [
+        *(node for node in nodes[::-1] if node.role != "loop"),
+        *(node for node in nodes[::-1] if node.role == "loop"),
+    ]
 
 
 def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
@@ -42,7 +53,7 @@ def policy(name: str, seed: int, nodes: Sequence[Node]) -> Policy:
     if name == "upstream":
         return partial(in_order, nodes)
     if name == "downstream":
-        return partial(awaited_first if any(node.leads for node in nodes) else in_order, nodes[::-1])
+        return partial(awaited_first if any(node.leads for node in nodes) else in_order, nearest_first(nodes))
     random = Random(seed)
 
     def choose() -> Node | None:

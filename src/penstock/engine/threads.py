@@ -87,6 +87,8 @@ class Threads(Cores):
     def __init__(self, *given: Any, check: bool) -> None:
         super().__init__(*given, check=check)
         self.post = Post(len(self.own))
+        for node in self.nodes:
+            node.is_gentle = len(self.own) > 1
         self.results: Queue[tuple[Node, Output] | BaseException | None] = Queue(AHEAD)
 
     def run(self) -> Iterator[tuple[Node, Output]]:

@@ -103,7 +103,7 @@ class FirstSplit(BetaSplit):
     def __init__(self, segment: Segment, side: Side, is_told: bool, *given: Any) -> None:
         """With `is_told`, those behind the join want to know how far it has come."""
         super().__init__(segment, f"split of {segment.name}", side, *given)
-        self.is_told, self.policy = is_told, Policy()
+        self.is_told, self.policy = is_told, Policy(self.width)
         self.selected: list[Entry] = []
         self.number = self.place = 0
 
@@ -131,10 +131,11 @@ class FirstSplit(BetaSplit):
         """Whether a copy may get what comes next: it goes on with its run, or may begin one."""
         if self.run is not None:
             return self.run.copy == copy and self.side.has_room(copy)
-        return self.side.has_room(copy) and self.policy.may_get(copy)
+        has_room = self.policy.room(self.side.copies[copy]) > 0 and self.side.has_room(copy)
+        return has_room and self.policy.may_get(copy)
 
     def _in_order(self) -> list[int]:
-        return self.policy.in_order([self.side.room_items(copy) for copy in range(len(self.side.copies))])
+        return self.policy.in_order([self.policy.room(channel) for channel in self.side.copies])
 
     def fire(self) -> Output:
         """Hand out one ensemble, as far as there is room."""

@@ -57,7 +57,7 @@ class JoinSplit(Actor):
         """`told` are the clocks by which those behind the join want to know how far it has come."""
         super().__init__(segment, f"split of {segment.name}", width, clock, trace)
         self.input, self.sides, self.sharing = source, list(sides), sharing
-        self.policy = Policy()
+        self.policy = Policy(width)
         self.selected: list[Entry] = []
         self.number = self.place = 0
         """The number of the next run, and the place at which it begins."""
@@ -100,7 +100,12 @@ class JoinSplit(Actor):
         return range(len(self.sides[0].copies))
 
     def _may_get(self, copy: int) -> bool:
-        return all(side.has_room(copy) for side in self.sides) and self.policy.may_get(copy)
+        has_room = min(self._room(copy)) > 0 and all(side.has_room(copy) for side in self.sides)
+        return has_room and self.policy.may_get(copy)
+
+    def _room(self, copy: int) -> list[int]:
+        """How many items of each side a copy has room for."""
+        return [self.policy.room(side.copies[copy]) for side in self.sides]
 
     # A firing
 
@@ -108,8 +113,7 @@ class JoinSplit(Actor):
         """Hand out an ensemble of each side, as far as it is decided and there is room."""
         started, taken = self.clock(), self._taken()
         start = at = _start(taken)
-        room = [min(side.room_items(copy) for side in self.sides) for copy in self._copies]
-        for copy in self.policy.in_order(room):
+        for copy in self.policy.in_order([min(self._room(copy)) for copy in self._copies]):
             if self._may_get(copy):
                 at = self._give(copy, taken, at)
         self._come_to(taken, at)
@@ -127,8 +131,8 @@ class JoinSplit(Actor):
     def _give(self, copy: int, taken: Sequence[Ensemble], at: Cut) -> Cut:
         """Send a copy what it has room for, as a run; where that ends."""
         stops, lasts = _limits(taken, self.width)
-        for number, side in enumerate(self.sides):
-            stops[number] = min(stops[number], at.rows[number] + side.room_items(copy))
+        for number, (side, room) in enumerate(zip(self.sides, self._room(copy), strict=True)):
+            stops[number] = min(stops[number], at.rows[number] + room)
             last = at.marks[number] + side.room_marks(copy)
             if last < lasts[number]:  # what stands behind a mark does not pass it
                 lasts[number], stops[number] = last, min(stops[number], int(taken[number].places[last]))

@@ -10,16 +10,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.engine.channel import Channel
+from penstock.plan.capacity import AHEAD
+
+LAST = 3
+"""By so many halvings the last blocks are smaller than the others."""
+
 
 class Policy:
     """What a split knows of its core: which copy is at work beside it, if one is, and what else there is to do."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
+        self.width = self.block = width
+        """How many items are given away at a time, of which a copy elsewhere has `AHEAD` times as many waiting."""
         self.beside: int | None = None
         self.nodes: Sequence[Any] = ()
         """The loops of the copy beside the split."""
         self.neighbours: Sequence[Any] = ()
         """All others on that core."""
+
+    def lessen(self, left: int, copies: int) -> None:
+        """Give away fewer items at a time, as no more come than those left: so that all copies end together."""
+        self.block = min(self.width, max(left // (2 * copies), self.width >> LAST, 1))
+
+    def room(self, channel: Channel) -> int:
+        """How many items may be sent into the channel to a copy."""
+        return min(channel.avail(), max(0, AHEAD * self.block - channel.queued))
 
     def may_get(self, copy: int) -> bool:
         """Whether a copy may get something, if it has room: that beside only when its core has nothing else to do."""

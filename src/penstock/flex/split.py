@@ -45,7 +45,7 @@ class FlexSplit(Actor):
     ) -> None:
         super().__init__(segment, f"split of {segment.name}", width, clock, trace)
         self.input, self.copies, self.run_end = source, list(copies), run_end
-        self.policy = Policy()
+        self.policy = Policy(width)
         self.selected: list[Entry] = []
         self.current: int | None = None
         """The copy that has the run that is under way."""
@@ -79,7 +79,7 @@ class FlexSplit(Actor):
 
     def _may_get(self, copy: int) -> bool:
         channel = self.copies[copy]
-        return channel.avail() > 0 and self._room_marks(channel) > 0 and self.policy.may_get(copy)
+        return self.policy.room(channel) > 0 and self._room_marks(channel) > 0 and self.policy.may_get(copy)
 
     def _room_marks(self, copy: Channel) -> int:
         """How many marks a copy can be sent, when it has been told of the regions, and its run is to end with one."""
@@ -94,9 +94,9 @@ class FlexSplit(Actor):
     def fire(self) -> Output:
         """Hand out one ensemble, as far as there is room."""
         started, output = self.clock(), Output()
-        taken = self.input.take(self.width)
+        taken = self.input.take(self._most())
         row, mark = taken.start, taken.first_mark
-        for copy in self.policy.in_order([channel.avail() for channel in self.copies]):
+        for copy in self.policy.in_order([self.policy.room(channel) for channel in self.copies]):
             row, mark = self._give(copy, taken, row, mark)
             if row == taken.stop and mark == taken.last_mark:
                 break
@@ -108,12 +108,17 @@ class FlexSplit(Actor):
         self.count(started, items, items == self.width, dealt, items)
         return output
 
+    def _most(self) -> int:
+        if self.is_gentle and self.input.is_ended:
+            self.policy.lessen(self.input.ready(), len(self.copies))
+        return self.policy.block
+
     def _give(self, copy: int, taken: Ensemble, row: int, mark: int) -> tuple[int, int]:
         """Send a copy what it has room for; the row and the mark behind it."""
         channel = self.copies[copy]
         if not self._may_get(copy):
             return row, mark
-        stop = min(taken.stop, row + channel.avail())
+        stop = min(taken.stop, row + self.policy.room(channel))
         last = mark + int(np.searchsorted(taken.places[mark : taken.last_mark], stop, side="right"))
         most = self._room_marks(channel)
         if last - mark > most:

@@ -51,9 +51,9 @@ BATCH_ITEMS, WIDTH = 1 << 20, 1 << 16
 """How many items of the source, and of a channel, a loop takes at a time, unless something else is asked for."""
 MANY, ROOMY = 64, 1 << 17
 """A channel holds so many ensembles, unless that is more than so many items; but two ensembles at least."""
-SHARED = 3
-PUT_IN_ORDER = 16
-"""So many ensembles a channel holds to or from a flexible node: the less, the sooner copies help."""
+SHARED, AHEAD = 16, 2
+"""So many ensembles a channel holds to or from a flexible node, where results wait to be put in order; and so many of
+them a copy on another core is given ahead: the less, the later it is decided who does what."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,8 @@ def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
     items, marks = least(sink)
     marks += wanted.is_balanced
     roomy = max(2 * wanted.width, min(wanted.many * wanted.width, ROOMY))
-    is_shared = sink.feeds is not None and sink.feeds.copies > 0
-    usual = SHARED * wanted.width if is_shared else PUT_IN_ORDER * wanted.width if sender.copies else roomy
-    capacity = max(usual, items) if wanted.items is None else wanted.items
+    is_shared = sender.copies > 0 or (sink.feeds is not None and sink.feeds.copies > 0)
+    capacity = max(SHARED * wanted.width if is_shared else roomy, items) if wanted.items is None else wanted.items
     signals = max(roomy, marks) if wanted.signals is None else wanted.signals
     where = f"run: the channel behind {sink.node.label}"
     if capacity < items:
