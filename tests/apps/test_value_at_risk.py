@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+import importlib.resources
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -42,6 +44,43 @@ def test_it_is_the_closed_form_within_the_statistical_error(held: Portfolio, ste
     found = risk(steps_of(walks, steps, seed), portfolio=held)
     expected, error = value_at_risk.closed_form(held, steps), value_at_risk.error(held, steps, walks)
     assert abs(found - expected) < 3 * error < 0.1 * expected
+
+
+def real_prices() -> dict[str, list[float]]:
+    """What a share of five firms was worth at the beginning of each month, from when all of them had a price."""
+    listed: dict[str, list[float]] = {}
+    with importlib.resources.files("vega_datasets").joinpath("_data/stocks.csv").open(encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            listed.setdefault(row["symbol"], []).append(float(row["price"]))
+    months = min(map(len, listed.values()))
+    return {stock: prices[-months:] for stock, prices in listed.items()}
+
+
+@pytest.mark.parametrize("way", [*WAYS, "flexible"])
+def test_a_real_file_in_every_way(tmp_path: Path, way: str) -> None:
+    """Five stocks as they were from 2004 to 2010: a year from there on, within the statistical error."""
+    held, walks, steps = portfolio.of_prices(real_prices()), 4_000, 12
+    assert held.stocks == ("MSFT", "AMZN", "IBM", "GOOG", "AAPL") and len(real_prices()["GOOG"]) == 68
+    portfolio.save(held, tmp_path / "held.csv")
+    filters = value_at_risk.filters(steps_of(walks, steps), portfolio=tmp_path / "held.csv")
+    options = {"cores": 2, "flexible": {filters["cholesky"]: 1}} if way == "flexible" else WAYS[way]
+    (found,) = filters["quantile"].collect(spark=False, **options)["value_at_risk"].to_pylist()
+    expected, error = value_at_risk.closed_form(held, steps), value_at_risk.error(held, steps, walks)
+    assert abs(found - expected) < 3 * error < 0.1 * expected
+    assert found == risk(steps_of(walks, steps), portfolio=held)
+
+
+@pytest.mark.parametrize("prices", [[1.0, 2.0], [1.0, 0.0, 2.0], [1.0, float("nan"), 2.0]])
+def test_a_history_must_be_one_of_prices(prices: list[float]) -> None:
+    with pytest.raises(ps.DataError, match=r"history of A must have at least 3 prices, all above 0; got"):
+        portfolio.of_prices({"A": prices, "B": [1.0, 2.0, 3.0]})
+
+
+def test_histories_must_be_as_long_as_each_other() -> None:
+    with pytest.raises(ps.DataError, match="got A with 3, B with 4"):
+        portfolio.of_prices({"A": [1.0, 2.0, 3.0], "B": [1.0, 2.0, 3.0, 4.0]})
+    with pytest.raises(ps.DataError, match="must be stocks with a history; got B"):
+        portfolio.of_prices({"A": [1.0, 2.0, 3.0]}, {"B": 1.0})
 
 
 def test_the_random_numbers_are_those_that_were_published() -> None:

@@ -8,6 +8,7 @@ currency; drift and volatility are the mean and the standard deviation of the re
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -92,6 +93,40 @@ def usual(stocks: int) -> Portfolio:
     np.fill_diagonal(correlations, 1.0)
     values = np.round(random.uniform(1_000, 100_000, stocks))
     return Portfolio(values, random.normal(0.0003, 0.0002, stocks), random.uniform(0.01, 0.03, stocks), correlations)
+
+
+def of_prices(prices: Mapping[str, Sequence[float]], values: Mapping[str, float] | None = None) -> Portfolio:
+    """The portfolio of some stocks, from the history of their prices: a step is from one price to the next.
+
+    Drifts, volatilities and correlations are those of the returns, by logarithms. `values` is what is held of each;
+    unless given, one share of each at its last price.
+
+    >>> held = of_prices({"up": [100, 110, 121, 110], "down": [50, 45, 46, 41]})
+    >>> held.stocks, held.values.tolist()
+    (('up', 'down'), [110.0, 41.0])
+    """
+    found = {stock: _history(stock, given) for stock, given in prices.items()}
+    if len({len(history) for history in found.values()}) != 1:
+        lengths = ", ".join(f"{stock} with {len(history)}" for stock, history in found.items())
+        raise ps.DataError(f"{NAME}: all histories must be of the same steps; got {lengths or 'none'}")
+    unknown = sorted(set(values or ()) - set(found))
+    if unknown:
+        raise ps.DataError(f"{NAME}: what is held must be stocks with a history; got {', '.join(unknown)}")
+    table = np.stack(list(found.values()))
+    returns = np.diff(np.log(table))
+    held = table[:, -1] if values is None else np.array([values.get(stock, 0.0) for stock in prices])
+    correlations = np.corrcoef(returns).reshape(len(table), len(table))
+    return Portfolio(held, returns.mean(axis=1), returns.std(axis=1, ddof=1), correlations, tuple(prices))
+
+
+def _history(stock: str, given: Sequence[float]) -> np.ndarray:
+    found = np.asarray(given, np.float64)
+    if len(found) < 3 or not (np.isfinite(found) & (found > 0)).all():
+        raise ps.DataError(
+            f"{NAME}: the history of {stock} must have at least 3 prices, all above 0; got {len(found)}, the least "
+            f"{found.min(initial=np.inf):g}"
+        )
+    return found
 
 
 def load(path: str | Path) -> Portfolio:

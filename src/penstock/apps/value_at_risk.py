@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import penstock as ps
 from penstock.apps.files import is_empty
 from penstock.apps.philox import keys, philox
-from penstock.apps.portfolio import Portfolio, load, save, usual
+from penstock.apps.portfolio import Portfolio, load, of_prices, save, usual
 
 __all__ = [
     "Portfolio",
@@ -40,6 +40,7 @@ __all__ = [
     "filters",
     "generate",
     "load",
+    "of_prices",
     "pieces",
     "read",
     "reference",

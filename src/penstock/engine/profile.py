@@ -17,7 +17,7 @@ from penstock.engine.run import Run
 from penstock.engine.statistics import Firing
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
-from penstock.plan.bounded import bytes_of
+from penstock.plan.capacity import bytes_of
 from penstock.plan.profile import NodeProfile, Profile
 
 BLOCK = 4096

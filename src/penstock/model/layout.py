@@ -9,7 +9,7 @@ from penstock.errors import ModelError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
 from penstock.model.node_costs import NodeCosts
-from penstock.plan.capacity import BATCH_ITEMS, MANY, ROOMY, SHARED, WIDTH
+from penstock.plan.capacity import BATCH_ITEMS, MANY, SHARED, WIDTH, usual
 from penstock.plan.flexible import BLOCK, blocks
 from penstock.plan.fuse import Segment, fuse
 from penstock.plan.mapping import mapped
@@ -156,7 +156,7 @@ class Layout:
             return given
         width = self.width(fed)
         is_shared = sender.is_flexible or any(part.is_flexible for at, part in self.takers[sender] if at is fed)
-        return SHARED * width if is_shared else max(2 * width, min(self.many * width, ROOMY))
+        return usual(width, self.costs.item_bytes(fed.edge), is_shared, self.many)
 
     def items(self, fed: Segment) -> float:
         """How many items of a block pass a channel."""

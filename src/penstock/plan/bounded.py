@@ -8,11 +8,9 @@ capacity, and an ensemble, in which items leave a node together, is half of it: 
 from __future__ import annotations
 
 from penstock.errors import GraphError
-from penstock.graph import types
-from penstock.plan.capacity import least
+from penstock.plan.capacity import bytes_of, least
 from penstock.plan.fuse import Segment
 from penstock.plan.plan import Plan
-from penstock.plan.sink import Sink
 
 TWICE = 2
 """A queue has room for twice its capacity."""
@@ -39,11 +37,6 @@ def capacity_within(planned: Plan, memory: int | None, delay: int | None) -> int
             f"raise it, or run with fuse=True"
         )
     return most
-
-
-def bytes_of(sink: Sink) -> int:
-    """The bytes of an item, with its parents."""
-    return sum(types.size(column.type) for outlet in (sink.items, *sink.parents) for column in outlet.columns) or 1
 
 
 def _channels_before(planned: Plan, segment: Segment) -> int:

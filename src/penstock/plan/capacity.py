@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import GraphError, InternalError
+from penstock.graph import types
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import Sink
 from penstock.plan.spec import Code
@@ -49,8 +50,8 @@ class ChannelPlan:
 
 BATCH_ITEMS, WIDTH = 1 << 20, 1 << 16
 """How many items of the source, and of a channel, a loop takes at a time, unless something else is asked for."""
-MANY, ROOMY = 64, 1 << 17
-"""A channel holds so many ensembles, unless that is more than so many items; but two ensembles at least."""
+MANY, ROOMY, ROOMY_BYTES = 64, 1 << 17, 1 << 25
+"""A channel holds so many ensembles, unless that is more than so many items or bytes; but two ensembles at least."""
 SHARED, AHEAD = 16, 2
 """So many ensembles a channel holds to or from a flexible node, where results wait to be put in order; and so many of
 them a copy on another core is given ahead: the less, the later it is decided who does what."""
@@ -83,14 +84,25 @@ def least(sink: Sink) -> tuple[int, int]:
     return max(items, 1), max(marks, shared)
 
 
+def bytes_of(sink: Sink) -> int:
+    """The bytes of an item, with its parents."""
+    return sum(types.size(column.type) for outlet in (sink.items, *sink.parents) for column in outlet.columns) or 1
+
+
+def usual(width: int, item_bytes: int, is_shared: bool, many: int = MANY) -> int:
+    """How many items a channel holds, where that is open: to or from a flexible node, or any other."""
+    held, fewest, most = (SHARED, AHEAD + 1, SHARED * width) if is_shared else (many, 2, ROOMY)
+    return max(fewest * width, min(held * width, most, ROOMY_BYTES // item_bytes))
+
+
 def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
     """The bounds of the channel behind a cut: as asked for, if they are large enough, else a few ensembles."""
     items, marks = least(sink)
     marks += wanted.is_balanced
-    roomy = max(2 * wanted.width, min(wanted.many * wanted.width, ROOMY))
     is_shared = sender.copies > 0 or (sink.feeds is not None and sink.feeds.copies > 0)
-    capacity = max(SHARED * wanted.width if is_shared else roomy, items) if wanted.items is None else wanted.items
-    signals = max(roomy, marks) if wanted.signals is None else wanted.signals
+    room = usual(wanted.width, bytes_of(sink), is_shared, wanted.many)
+    capacity = max(room, items) if wanted.items is None else wanted.items
+    signals = max(room, marks) if wanted.signals is None else wanted.signals
     where = f"run: the channel behind {sink.node.label}"
     if capacity < items:
         raise GraphError(

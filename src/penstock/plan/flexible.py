@@ -17,7 +17,8 @@ LEAST_GAIN = 1.05
 
 BLOCK, BLOCK_S = 4096, 2.5e-2
 """How many items a block has that goes to one copy; where it is known what they cost, as many as take so long."""
-LARGEST = 1 << 16
+LARGEST, LARGEST_BYTES = 1 << 16, 1 << 22
+"""No block has more items than this, or more bytes: what is in it should not leave the caches on its way."""
 HANDING_S, PASSING_S = 5e-4, 3e-8
 """What a block costs to be handed out and put in order again, and the least for each item in it, as it was measured
 (docs/benchmarks.md)."""
@@ -75,7 +76,11 @@ def sharing_s(node: NodeProfile) -> float:
 
 def block_of(node: NodeProfile) -> int:
     """How many items make a block: so many that handing it out costs little, and so few that copies end together."""
-    return max(1, min(LARGEST, round(BLOCK_S / node.per_item_s))) if node.per_item_s > 0 else BLOCK
+    return _within(BLOCK_S / node.per_item_s, node.bytes_out) if node.per_item_s > 0 else BLOCK
+
+
+def _within(items: float, item_bytes: int) -> int:
+    return max(1, min(LARGEST, LARGEST_BYTES // max(1, item_bytes), round(items)))
 
 
 def chosen(leaves: tuple[n.GraphNode, ...], asked: Places, profile: Profile, cores: int) -> Places:
@@ -97,5 +102,6 @@ def blocks(leaves: tuple[n.GraphNode, ...], segments: Sequence[Segment], profile
         told = [of_node[node] for node in inside(segment) if node in of_node]
         items, seconds = max((each.items for each in told[:1]), default=0), sum(each.seconds for each in told)
         if items and seconds:
-            found[segment] = max(1, min(LARGEST, round(BLOCK_S * items / seconds)))
+            near = [*told, *([of_node[segment.edge]] if segment.edge in of_node else [])]
+            found[segment] = _within(BLOCK_S * items / seconds, max(each.bytes_out for each in near))
     return found
