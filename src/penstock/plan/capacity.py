@@ -50,7 +50,7 @@ class ChannelPlan:
 
 BATCH_ITEMS, WIDTH = 1 << 20, 1 << 16
 """How many items of the source, and of a channel, a loop takes at a time, unless something else is asked for."""
-MANY, ROOMY, ROOMY_BYTES = 64, 1 << 17, 1 << 25
+MANY, ROOMY, ROOMY_BYTES = 64, 1 << 17, 1 << 23
 """A channel holds so many ensembles, unless that is more than so many items or bytes; but two ensembles at least."""
 SHARED, AHEAD = 16, 2
 """So many ensembles a channel holds to or from a flexible node, where results wait to be put in order; and so many of
