@@ -69,7 +69,7 @@ class Scale:
 
 AT = {
     "tiny": Scale(1, 2, 0.01, (3,), 3, False, 50, (50,), (1,), (100, 200), 20_000, (2,), 0.001),
-    "small": Scale(GRAPHS, FEWEST, 0.7, (4, 5, 6), 8, True, 40_000, (50, 90), BUFFERS, NETS, 2_000_000, (4, 5), 0.1, 2),
+    "small": Scale(GRAPHS, FEWEST, 1.4, (4, 5, 6), 8, True, 40_000, (50, 90), BUFFERS, NETS, 2_000_000, (4, 5), 0.1, 2),
     "full": Scale(
         *(GRAPHS, FEWEST, 2.0, (4, 5, 5, 6, 6), 12, True, 150_000, (0, 50, 90, 99), BUFFERS, NETS, 10_000_000),
         *((4, 4, 5, 5, 6), 0.2, 3),

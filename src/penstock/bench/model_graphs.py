@@ -21,7 +21,7 @@ MEAN_NS = 20_000.0
 """What a large task takes for an item, in the mean."""
 SPREAD = 0.8
 """How far off the mean a task may be: from so much less to so much more."""
-BLOCK = 128
+BLOCK = 256
 MOST_ENDS = 3
 """A graph has at most so many branches at a time."""
 FORKS, JOINS = 0.3, 0.35

@@ -99,6 +99,8 @@ class JointNode(Actor):
         self.sharing = sharing(tree, self.meet)
         self._seen: tuple[Any, ...] | None = None
         self._look: _Look | None = None
+        self._looking_s = 0.0
+        """What it took to look since the last firing: it is work of the next one."""
 
     # When it may fire
 
@@ -126,8 +128,9 @@ class JointNode(Actor):
         room = [(s.channel.consumed, s.channel.consumed_marks, s.channel.sent) for s in self.sinks]
         seen = (sides, room)
         if seen != self._seen:
-            self._seen = seen
+            self._seen, started = seen, self.clock()
             found = self._find()
+            self._looking_s += self.clock() - started
             self._look = found if found.does_something else None
             if self._look is None:  # but the sides may have said that they have come further
                 self.input.place = max(self.input.place, min(self._heads))
@@ -199,8 +202,8 @@ class JointNode(Actor):
 
     def fire(self) -> Output:
         """Send on what is decided."""
-        started, output = self.clock(), Output()
-        look = self._looked() if self.has_room else None
+        look, output = self._looked() if self.has_room else None, Output()
+        started = self.clock()
         if look is None:
             self.tell()
             return output
@@ -217,7 +220,7 @@ class JointNode(Actor):
             for sink in self.sinks:
                 sink.channel.end()
         self.tell()
-        items = sum(look.items)
+        items, started, self._looking_s = sum(look.items), started - self._looking_s, 0.0
         self.count(started, items, items >= self.width, len(look.marks), output.rows)
         return output
 

@@ -37,7 +37,7 @@ LITTLE = 1.01
 """What gains less than this is not worth an option."""
 ENOUGH = 0.9
 """Where the latency counts, a run must give this share of the best throughput."""
-LONG_S = 1.0
+LONG_S = 10.0
 """A stream that is longer than the profile's sample is taken to last so long on one core, or as long as the sample."""
 
 Mapped = tuple[int, ...]
