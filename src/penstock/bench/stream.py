@@ -113,7 +113,7 @@ SIZES = {
         1_000_000,
         (Touch(100, LONG, SHORT), Touch(10_000, LONG, SHORT), Touch(1_000_000, SHORT, SHORT)),
         Restarts((1000, 1_000_000), 20, 10),
-        Growth(100_000, 100, 200),
+        Growth(100_000, 100, 400),
     ),
 }
 
