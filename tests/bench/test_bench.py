@@ -74,6 +74,17 @@ def test_an_interrupt_ends_with_what_was_measured() -> None:
         benchmark(cases=(second, first)).run("tiny", 2)
 
 
+def test_only_the_cases_that_match_are_made_and_measured() -> None:
+    def unmade() -> tuple[Peer, ...]:
+        raise AssertionError("nobody has asked for it")
+
+    cases = (Case("touch-1", lambda: [peer("penstock", 1)]), Case("growth", unmade))
+    report = benchmark(cases=cases).run("tiny", 1, only=["touch-*"])
+    assert [run.case for run in report.runs] == ["touch-1"]
+    with pytest.raises(DataError, match=r"a pattern must match a case of b; got 'grow', and there are touch-1, growth"):
+        benchmark(cases=cases).run("tiny", 1, only=["grow"])
+
+
 def test_a_target_covers_all_cases_of_its_ratio() -> None:
     aimed = benchmark(Target("penstock/hand", 0.8), Target("fastest/slowest", 0.5))
     assert aimed.target("penstock/hand@33") == 0.8

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from penstock.bench import flexible, flexible_made
-from penstock.bench.measure import Report, Run, measure
+from penstock.bench.measure import Case, Report, Run, measure
 from penstock.plan.profile import Profile
 
 
@@ -30,8 +30,8 @@ def test_the_bottleneck_is_made_flexible(radar: flexible.Flexed) -> None:
     node, gains = found.node
     assert node.label == "map 'cells', 'kinds'" and gains
     assert found.ideal == pytest.approx(10 / 6)  # of 12 parts, the busiest core has 10, and half of all are 6
-    case = found.case("cfar")
-    assert [peer.what for peer in case.peers] == ["one", "pipeline", "flexible"]
+    case = Case("cfar", found.peers)
+    assert [peer.what for peer in case.made()] == ["one", "pipeline", "flexible"]
     runs = measure(case, 1)
     assert set(runs[-1].facts) == {"ideal", "passing", "helped"}
     assert set(flexible.more(runs)) == {"flexible/ideal@cfar", "work/all@cfar"}
@@ -41,11 +41,11 @@ def test_where_nothing_gains_a_node_is_forced_too(radar: flexible.Flexed) -> Non
     even = replace(
         radar, profile=Profile(1, tuple(replace(n, seconds=1.0, per_item_s=1e-9) for n in radar.profile.nodes))
     )
-    assert [peer.what for peer in even.case("cfar").peers] == ["one", "pipeline", "flexible", "forced"]
+    assert [peer.what for peer in even.peers()] == ["one", "pipeline", "flexible", "forced"]
 
 
 def test_the_bottleneck_moves() -> None:
-    runs = measure(flexible_made.moving_case(0.002, 2), 1)
+    runs = measure(Case("moving", flexible_made.moving_peers(0.002, 2)), 1)
     assert {run.what for run in runs} == {"one", "pipeline", "flexible"}
 
 

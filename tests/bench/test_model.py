@@ -11,7 +11,7 @@ import pytest
 from penstock import bench
 from penstock.bench import model, model_cases, model_figures, model_graphs
 from penstock.bench.cluster import Compared
-from penstock.bench.measure import Report, Run, measure
+from penstock.bench.measure import Case, Report, Run, measure
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -96,7 +96,8 @@ def test_an_advice_is_held_against_the_best_of_all_others() -> None:
 
 
 def test_jobs_on_spark_count_by_their_median() -> None:
-    (run,) = measure(model.cluster_case(Compared("taxi", "large", "2 workers", 4.5, 5.0, (5.0, 4.0, 6.0))), 3)
+    found = Compared("taxi", "large", "2 workers", 4.5, 5.0, (5.0, 4.0, 6.0))
+    (run,) = measure(Case(found.name, (model.cluster_peer(found),)), 3)
     assert (run.what, run.case, run.seconds) == ("cluster", "taxi-large-2 workers", 5.0)
     assert model.more([run]) == {"predicted/cluster@taxi-large-2 workers": pytest.approx(0.9)}
     assert run.facts["error"] == pytest.approx(5.0 / 4.5 - 1)

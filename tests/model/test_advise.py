@@ -99,9 +99,11 @@ def test_copies_where_the_bottleneck_moves() -> None:
     source = ps.from_numpy({"v": np.arange(1000)})
     last = source.map(a=lambda v: v + 1).map(b=lambda a: a + 1)
     slow, fast = (6e-6,) * 50, (2e-6,) * 50
-    advice = last.advise(2, profile=varying(last, slow + fast, fast + slow), machine=USUAL)
+    found = varying(last, slow + fast, fast + slow, items=400_000)
+    whole = replace(found, sample=2 * found.sample)  # a sample that the stream did not fill is all of it
+    advice = last.advise(2, profile=whole, machine=USUAL)
     assert advice.plan.flexible
-    assert advice.gain > 1.7
+    assert advice.gain > 1.6  # without copies it is 8 / 6
 
 
 def test_a_short_stream_is_over_before_cores_have_gained_something() -> None:
@@ -162,7 +164,7 @@ def test_what_was_rejected_and_why() -> None:
 
 def test_an_advice_can_be_read() -> None:
     text = str(advised((1e-6, 1e-6, 8e-6)))
-    assert text.startswith("advice for 100,000 items: cores=2; core 0: ")
+    assert text.startswith("advice for 1,000,000 items: cores=2; core 0: ")
     assert "map 'c' flexible, copies: 1" in text
     assert "times the speed of one core" in text
     assert "rejected, of " in text

@@ -116,12 +116,27 @@ class Compared:
     repeats: tuple[float, ...]
 
     @property
+    def name(self) -> str:
+        return _name(self.case, self.size, self.platform)
+
+    @property
     def off(self) -> float:
         """How far the prediction is off, as a share of what was measured."""
         return self.predicted_s / self.measured_s - 1
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "off": self.off}
+
+
+def names(case: str) -> Iterator[str]:
+    """A case at every size on every platform."""
+    for size in SHARES:
+        for platform in PLATFORMS:
+            yield _name(case, size, platform.name)
+
+
+def _name(case: str, size: str, platform: str) -> str:
+    return f"{case}-{size}-{platform}"
 
 
 def measured_against(

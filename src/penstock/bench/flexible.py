@@ -15,7 +15,7 @@ its figure 22. `block-1024`: value at risk in blocks of so many items. `moving`:
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -107,14 +107,18 @@ class Flexed:
         found = {"one": self.options, "pipeline": on_two, "flexible": forced}
         return found if gains else {**found, "flexible": {**on_two, "flexible": "auto"}, "forced": forced}
 
-    def case(self, name: str) -> Case:
+    def peers(self) -> Iterator[Peer]:
         _, gains = self.node
         ideals = {"flexible": self.ideal if gains else 1, "forced": self.ideal}
-        peers = [
-            Peer(what, partial(run, self.leaf, options, ideals.get(what)), self.items)
-            for what, options in self.ways.items()
-        ]
-        return Case(name, tuple(peers))
+        for what, options in self.ways.items():
+            yield Peer(what, partial(run, self.leaf, options, ideals.get(what)), self.items)
+
+
+Made = Callable[[], Flexed]
+
+
+def flexed_case(name: str, make: Made) -> Case:
+    return Case(name, lambda: make().peers())
 
 
 def run(leaf: ps.Stream, options: dict[str, Any], ideal: float | None = None) -> Answer:
@@ -143,23 +147,23 @@ def cases(scale: str) -> Iterator[Case]:
     at = AT[scale]
     with tempfile.TemporaryDirectory() as folder:
         for name, graph in applications(at, Path(folder)):
-            yield graph.case(name)
+            yield flexed_case(name, graph)
     for work in at.work_ns:
-        yield work_case(at, work)
+        yield flexed_case(f"work-{work}", partial(bottleneck, at, work))
     for block in at.blocks:
-        yield risk(at, 64, block).case(f"block-{block}")
-    yield made.moving_case(at.seconds, CORES)
+        yield flexed_case(f"block-{block}", partial(risk, at, 64, block))
+    yield Case("moving", partial(made.moving_peers, at.seconds, CORES))
 
 
-def applications(at: Scale, folder: Path) -> Iterator[tuple[str, Flexed]]:
+def applications(at: Scale, folder: Path) -> Iterator[tuple[str, Made]]:
     """The five applications, by the name of the case. Data that lie in files are written to the folder."""
-    yield "dedup", packing(at, folder / "dedup")
-    yield "jpeg", pictures(at, folder / "jpeg")
-    yield "des", encryption(at, folder / "des")
+    yield "dedup", partial(packing, at, folder / "dedup")
+    yield "jpeg", partial(pictures, at, folder / "jpeg")
+    yield "des", partial(encryption, at, folder / "des")
     for stocks in at.stocks:
-        yield f"var-{stocks}", risk(at, stocks)
+        yield f"var-{stocks}", partial(risk, at, stocks)
     for share, work in at.cfar:
-        yield f"cfar-{share}-{work}", radar(at, share, work)
+        yield f"cfar-{share}-{work}", partial(radar, at, share, work)
 
 
 def packing(at: Scale, folder: Path) -> Flexed:
@@ -192,9 +196,9 @@ def radar(at: Scale, share: float, work_us: int) -> Flexed:
     return flexed(leaf, table.num_rows, 1 << 12, 128)
 
 
-def work_case(at: Scale, work_ns: int) -> Case:
+def bottleneck(at: Scale, work_ns: int) -> Flexed:
     items = made.items_for(at.seconds, work_ns)
-    return flexed(made.shared(items, work_ns), items, 1 << 16).case(f"work-{work_ns}")
+    return flexed(made.shared(items, work_ns), items, 1 << 16)
 
 
 # Ratios and figures

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import penstock as ps
-from penstock.bench.measure import Answer, Case, Peer
+from penstock.bench.measure import Answer, Peer
 
 WORK_NS = (30, 100, 300, 1000, 3000, 10_000)
 """What the bottleneck takes for an item."""
@@ -78,7 +78,7 @@ def moving(items: int) -> tuple[ps.Stream, ps.Stream, ps.Stream]:
     return first, second, second.select("b")
 
 
-def moving_case(seconds: float, cores: int) -> Case:
+def moving_peers(seconds: float, cores: int) -> tuple[Peer, ...]:
     """The best mapping that stays the same has one node on each core: it is idle a third of the time."""
     items = items_for(2 * seconds, MOVING_NS)
     first, second, last = moving(items)
@@ -92,11 +92,8 @@ def moving_case(seconds: float, cores: int) -> Case:
         passing = sum(node.seconds for node in nodes if node.name.startswith(("split of ", "merge of ")))
         return Answer(table, {"ideal": ideal, "passing": passing / sum(node.seconds for node in nodes)})
 
-    return Case(
-        "moving",
-        (
-            Peer("one", partial(work, {}), items),
-            Peer("pipeline", partial(work, on_two), items),
-            Peer("flexible", partial(work, {**on_two, "flexible": {first: 1, second: 1}}), items),
-        ),
+    return (
+        Peer("one", partial(work, {}), items),
+        Peer("pipeline", partial(work, on_two), items),
+        Peer("flexible", partial(work, {**on_two, "flexible": {first: 1, second: 1}}), items),
     )

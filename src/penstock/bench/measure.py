@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +117,16 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One data set and its peers. The first is Penstock, and its answer is the one that all the others must give."""
+    """One data set and its peers. The first is Penstock, and its answer is the one that all the others must give.
+
+    Peers that take long to make are given as a function, which is called when the case is measured.
+    """
 
     name: str
-    peers: tuple[Peer, ...]
+    peers: tuple[Peer, ...] | Callable[[], Iterable[Peer]]
+
+    def made(self) -> tuple[Peer, ...]:
+        return self.peers if isinstance(self.peers, tuple) else tuple(self.peers())
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,10 +199,13 @@ class Benchmark:
     scale: str = "small"
     repeats: Mapping[str, int] = field(default_factory=dict)
 
-    def run(self, scale: str | None = None, repeats: int | None = None, told: Told = ignored) -> Report:
+    def run(
+        self, scale: str | None = None, repeats: int | None = None, told: Told = ignored, only: Sequence[str] = ()
+    ) -> Report:
         """Measure all cases, one after the other, on the benchmark's cores. What begins is `told`, in a few words.
 
-        An interrupt ends it, with a report of the cases that were measured, if any.
+        `only` are patterns of names, as `touch-*`: then just the cases that match one. An interrupt ends it, with a
+        report of the cases that were measured, if any.
         """
         scale = scale or self.scale
         if scale not in self.scales:
@@ -205,10 +215,10 @@ class Benchmark:
         begun, stopped = "the first", None
         try:
             with on_cores(self.cores):
-                for case in self.cases(scale):
+                for case in self._wanted(scale, only):
                     begun = case.name
                     runs += measure(case, repeats, told)
-                if self.first is not None:
+                if self.first is not None and _matches(FIRST, only):
                     begun = FIRST
                     runs += first_results(self.first, min(repeats, FIRST_REPEATS))
         except KeyboardInterrupt:
@@ -221,6 +231,18 @@ class Benchmark:
         more = {} if self.more is None else self.more(runs)
         return Report(self.name, scale, tuple(runs), self.ratios(best) | warm_over_cold(best) | more, aimed, stopped)
 
+    def _wanted(self, scale: str, only: Sequence[str]) -> Iterator[Case]:
+        known = [FIRST] if self.first is not None else []
+        for case in self.cases(scale):
+            known.append(case.name)
+            if _matches(case.name, only):
+                yield case
+        if not any(_matches(name, only) for name in known):
+            raise DataError(
+                f"bench: a pattern must match a case of {self.name}; got {', '.join(map(repr, only))}, and there are "
+                f"{', '.join(known)}"
+            )
+
     def target(self, name: str) -> float | None:
         """The least that this ratio or speed must be, if anything is aimed at."""
         return next((target.least for target in self.targets if target.covers(name)), None)
@@ -229,6 +251,15 @@ class Benchmark:
         """Write the figures of a report into a folder."""
         drawn = {} if self.figures is None else self.figures(report)
         return [chart.save(charts, folder / name) for name, charts in drawn.items()]
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    """Whether a name is meant; all are where there are no patterns.
+
+    >>> _matches("touch-100", ["touch-*"]), _matches("growth", ["touch-*"]), _matches("growth", [])
+    (True, False, True)
+    """
+    return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 # Measuring
@@ -255,14 +286,16 @@ def measure(case: Case, repeats: int, told: Told = ignored) -> list[Run]:
     the caches and the heap is not always found by the same other.
     """
     right: dict[str, pa.Table] = {}
-    for peer in case.peers:
+    told(f"{case.name}: being made")
+    case = Case(case.name, case.made())
+    for peer in case.made():
         told(f"{case.name}: {peer.what}, not measured yet")
         right[peer.what] = _rehearsed(case, peer, right)
     gc.freeze()  # what stays alive for all runs is not searched for garbage before each
     runs = []
     try:
         for turn in range(repeats):
-            for peer in _turned(case.peers, turn):
+            for peer in _turned(case.made(), turn):
                 most = min(repeats, peer.repeats or repeats)
                 if turn < most:
                     told(f"{case.name}: {peer.what}, {turn + 1} of {most}")
@@ -278,7 +311,7 @@ def _rehearsed(case: Case, peer: Peer, right: Mapping[str, pa.Table]) -> pa.Tabl
         assert peer.right is not None
         return peer.right()
     answer, own = peer.settled(_work(peer)[1]), peer.right
-    found = own() if own is not None else right[case.peers[0].what] if right else answer.table
+    found = own() if own is not None else right[case.made()[0].what] if right else answer.table
     check(case, peer, answer, found)
     return found
 
@@ -317,7 +350,7 @@ def check(case: Case, peer: Peer, answer: Answer, right: pa.Table) -> Facts:
     """Compare the answer, and the facts that must be so. Gives all the facts."""
     if not peer.same(answer.table, right):
         raise DataError(
-            f"bench: at {case.name}, {peer.what} must give the same {right.num_rows} rows as {case.peers[0].what}; "
+            f"bench: at {case.name}, {peer.what} must give the same {right.num_rows} rows as {case.made()[0].what}; "
             f"it gave {'others' if answer.table.num_rows == right.num_rows else answer.table.num_rows}"
         )
     for name, value in peer.must.items():

@@ -21,6 +21,7 @@ import math
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from itertools import combinations
 from pathlib import Path
 
@@ -87,21 +88,23 @@ def cases(scale: str) -> Iterator[Case]:
     yield from graph_cases(at)
     yield from application_cases(scale)
     for blocks in at.buffers:
-        yield model_cases.buffer_case(f"buffer-{blocks}", blocks, at.seconds)
+        yield Case(f"buffer-{blocks}", partial(model_cases.buffer_peers, blocks, at.seconds))
     for transitions in at.nets:
-        yield model_cases.simulator_case(f"net-{transitions}", transitions, at.firings)
+        yield Case(f"net-{transitions}", partial(model_cases.simulator_peers, transitions, at.firings))
     for number, tasks in enumerate(at.advised, 1):
-        name, seed = f"adviser-{number}", ADVISED_SEED + number
-        yield model_cases.adviser_case(name, seed, tasks, at.seconds, KEPT, at.screened_s)
+        graph = (ADVISED_SEED + number, tasks)
+        yield Case(f"adviser-{number}", partial(model_cases.adviser_peers, *graph, at.seconds, KEPT, at.screened_s))
     if at.clustered:
-        yield from map(cluster_case, cluster.measured_against(repeats=at.clustered))
+        yield from cluster_cases(at.clustered)
 
 
 def graph_cases(at: Scale) -> Iterator[Case]:
     for number in range(1, at.graphs + 1):
-        yield model_cases.mutex_case(f"mutex-{number:02}", number, at.fewest + number % SIZES, at.seconds)
+        peers = partial(model_cases.mutex_peers, number, at.fewest + number % SIZES, at.seconds)
+        yield Case(f"mutex-{number:02}", peers)
     for number, tasks in enumerate(at.mapped, 1):
-        yield model_cases.mapping_case(f"mapping-{number}", MAPPED_SEED + number, tasks, at.mappings, at.seconds)
+        peers = partial(model_cases.mapping_peers, MAPPED_SEED + number, tasks, at.mappings, at.seconds)
+        yield Case(f"mapping-{number}", peers)
 
 
 def application_cases(scale: str) -> Iterator[Case]:
@@ -111,11 +114,12 @@ def application_cases(scale: str) -> Iterator[Case]:
             for name, graph in flexible.applications(of_applications, Path(folder)):
                 yield flexed_case(name, graph)
     else:
-        yield flexed_case(f"var-{of_applications.stocks[0]}", flexible.risk(of_applications, of_applications.stocks[0]))
+        stocks = of_applications.stocks[0]
+        yield flexed_case(f"var-{stocks}", partial(flexible.risk, of_applications, stocks))
     for zeros in at.zeros:
-        yield flexed_case(f"variance-{zeros}", images(at.images, zeros / 100))
+        yield flexed_case(f"variance-{zeros}", partial(images, at.images, zeros / 100))
     for block in of_applications.blocks:
-        yield flexed_case(f"block-{block}", flexible.risk(of_applications, 64, block))
+        yield flexed_case(f"block-{block}", partial(flexible.risk, of_applications, 64, block))
 
 
 def images(count: int, zeros: float) -> flexible.Flexed:
@@ -123,18 +127,34 @@ def images(count: int, zeros: float) -> flexible.Flexed:
     return flexible.flexed(variance.build(ps.from_arrow(table)), count, min(count, 1 << 14))
 
 
-def flexed_case(name: str, graph: flexible.Flexed) -> Case:
-    right, source_items = answered(graph.leaf)
-    program = Program(graph.leaf, graph.items, graph.profile, source_items)
-    return Case(name, tuple(program.peer(what, options, right) for what, options in graph.ways.items()))
+def flexed_case(name: str, make: flexible.Made) -> Case:
+    def peers() -> Iterator[Peer]:
+        graph = make()
+        right, source_items = answered(graph.leaf)
+        program = Program(graph.leaf, graph.items, graph.profile, source_items)
+        for what, options in graph.ways.items():
+            yield program.peer(what, options, right)
+
+    return Case(name, peers)
 
 
-def cluster_case(found: cluster.Compared) -> Case:
+def cluster_cases(repeats: int) -> Iterator[Case]:
+    """The jobs on Spark. All that a job does, at every size on every platform, is measured when the first is asked."""
+
+    @cache
+    def compared(case: str) -> dict[str, cluster.Compared]:
+        return {found.name: found for found in cluster.measured_against([case], repeats=repeats)}
+
+    for case in cluster.CASES:
+        for name in cluster.names(case):
+            yield Case(name, lambda case=case, name=name: [cluster_peer(compared(case)[name])])  # type: ignore[misc]
+
+
+def cluster_peer(found: cluster.Compared) -> Peer:
     """A job that was measured on Spark before: it counts as one item, and its median as its time."""
     facts = {"predicted": 1 / found.predicted_s, "measured": 1 / found.measured_s, "error": 1 / (1 + found.off) - 1}
     answer = Answer(pa.table({"case": [found.case]}), facts, found.measured_s)
-    name = f"{found.case}-{found.size}-{found.platform}"
-    return Case(name, (Peer("cluster", lambda: answer, 1, lambda: answer.table, repeats=1, rehearsed=False),))
+    return Peer("cluster", lambda: answer, 1, lambda: answer.table, repeats=1, rehearsed=False)
 
 
 # Ratios

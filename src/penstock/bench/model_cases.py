@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import penstock as ps
 from penstock.bench import model_graphs as made
-from penstock.bench.measure import Answer, Case, Facts, Peer
+from penstock.bench.measure import Answer, Facts, Peer
 from penstock.model import Arc, Drawn, Net, Platform, Task, net_of
 from penstock.model.program import Model
 from penstock.model.search import every_mapping
@@ -110,19 +110,18 @@ def on_cores(streams: list[ps.Stream], cores: tuple[int, ...], flexible: int | N
 # Mappings of made graphs
 
 
-def mutex_case(name: str, seed: int, tasks: int, seconds: float) -> Case:
+def mutex_peers(seed: int, tasks: int, seconds: float) -> list[Peer]:
     """One graph with large tasks on two cores: only one task of a core works at a time."""
     graph, cores = made.random_graph(seed, tasks), made.random_mapping(seed, tasks)
     program, streams, right = prepared(graph, items_for(seconds, graph.busiest_ns(cores)))
-    return Case(name, (program.peer("mapped", on_cores(streams, cores), right),))
+    return [program.peer("mapped", on_cores(streams, cores), right)]
 
 
-def mapping_case(name: str, seed: int, tasks: int, count: int, seconds: float) -> Case:
+def mapping_peers(seed: int, tasks: int, count: int, seconds: float) -> list[Peer]:
     """Some mappings of one graph."""
     graph, mappings = made.random_graph(seed, tasks), made.random_mappings(seed, tasks, count)
     program, streams, right = prepared(graph, items_for(seconds, 0.75 * graph.total_ns))
-    peers = [program.peer(named(cores), on_cores(streams, cores), right) for cores in mappings]
-    return Case(name, tuple(peers))
+    return [program.peer(named(cores), on_cores(streams, cores), right) for cores in mappings]
 
 
 def items_for(seconds: float, work_ns: float) -> int:
@@ -142,20 +141,20 @@ def named(cores: tuple[int, ...], flexible: int | None = None) -> str:
 # Buffers
 
 
-def buffer_case(name: str, blocks: int, seconds: float) -> Case:
+def buffer_peers(blocks: int, seconds: float) -> list[Peer]:
     """A pipeline of two nodes with uneven work, and a channel of so many blocks between them."""
     items = items_for(seconds, made.MEAN_NS)
     first, second, leaf = made.uneven(items)
     right, _ = answered(leaf)
     program = Program(leaf, items, profiled(leaf, items), items)
     options = {"cores": CORES, "mapping": {first: 0, second: 1}, "block_items": made.BLOCK}
-    return Case(name, (program.peer("buffered", {**options, "capacity": blocks * made.BLOCK}, right),))
+    return [program.peer("buffered", {**options, "capacity": blocks * made.BLOCK}, right)]
 
 
 # The adviser, against all that could have been
 
 
-def adviser_case(name: str, seed: int, tasks: int, seconds: float, kept: int, screened_s: float) -> Case:
+def adviser_peers(seed: int, tasks: int, seconds: float, kept: int, screened_s: float) -> list[Peer]:
     """An advice, and the best of all mappings with and without a copy of one node.
 
     All of them run once on a short stream, and then the best few against the advice on a long one. `one` is one core.
@@ -169,7 +168,7 @@ def adviser_case(name: str, seed: int, tasks: int, seconds: float, kept: int, sc
     for cores, flexible in best:
         if max(cores) or flexible is not None:
             peers.append(program.peer(named(cores, flexible), on_cores(streams, cores, flexible), right))
-    return Case(name, tuple(peers))
+    return peers
 
 
 def screened(graph: made.MadeGraph, items: int) -> list[tuple[tuple[int, ...], int | None]]:
@@ -196,9 +195,9 @@ def ways(tasks: int) -> Iterator[tuple[tuple[int, ...], int | None]]:
 # The simulator
 
 
-def simulator_case(name: str, transitions: int, firings: int) -> Case:
+def simulator_peers(transitions: int, firings: int) -> list[Peer]:
     """A long pipeline on many cores, whose tasks take a time that is drawn. Setting it up does not count."""
-    return Case(name, (Peer("simulator", partial(simulated, pipeline(transitions), firings), firings),))
+    return [Peer("simulator", partial(simulated, pipeline(transitions), firings), firings)]
 
 
 def simulated(net: Net, firings: int) -> Answer:

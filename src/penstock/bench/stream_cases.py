@@ -48,13 +48,13 @@ def cases_of(size: Size) -> Iterator[Case]:
     spark = session()
     try:
         for spikes in size.spikes:
-            yield Case(spikes.case, tuple(spike_peers(spark, spikes)))
+            yield Case(spikes.case, partial(spike_peers, spark, spikes))
         for touch in size.touches:
             name = "all" if touch.keys == size.keys else touch.keys
-            yield Case(f"touch-{name}", tuple(touch_peers(spark, f"touch-{name}", size.keys, touch)))
+            yield Case(f"touch-{name}", partial(touch_peers, spark, f"touch-{name}", size.keys, touch))
         for keys in size.restarts.keys:
-            yield Case(f"{RESTART}{keys}", (restart_peer(spark, keys, size.restarts),))
-        yield Case(GROWTH, (growth_peer(spark, size.growth),))
+            yield Case(f"{RESTART}{keys}", partial(restart_peers, spark, keys, size.restarts))
+        yield Case(GROWTH, partial(growth_peers, spark, size.growth))
     finally:
         shutil.rmtree(by.folder(), ignore_errors=True)
 
@@ -175,7 +175,7 @@ def touch_peers(spark: SparkSession, case: str, keys: int, size: Touch) -> Itera
 # Restarts
 
 
-def restart_peer(spark: SparkSession, keys: int, size: Restarts) -> Peer:
+def restart_peers(spark: SparkSession, keys: int, size: Restarts) -> list[Peer]:
     """From `start` to the first new file of results. Each run finds the same checkpoint, and one file more."""
     paths = files.paths(files.touches(keys, size.touched, size.batches + 1))
     place, saved = Place(f"{RESTART}{keys}"), Place(f"{RESTART}{keys}-saved")
@@ -194,7 +194,7 @@ def restart_peer(spark: SparkSession, keys: int, size: Restarts) -> Peer:
 
     right = partial(answer, totals, paths)
     peer = Peer("penstock", partial(restarted, spark, place), size.touched, right, settle=settle, rehearsed=False)
-    return in_workers(spark, peer, before)
+    return [in_workers(spark, peer, before)]
 
 
 def restarted(spark: SparkSession, place: Place) -> float:
@@ -212,10 +212,10 @@ def restarted(spark: SparkSession, place: Place) -> float:
 # Growth
 
 
-def growth_peer(spark: SparkSession, size: Growth) -> Peer:
+def growth_peers(spark: SparkSession, size: Growth) -> list[Peer]:
     paths = files.paths(files.touches(size.keys, size.touched, size.batches - 1, FILLED))
     work: Work = partial(grown, spark, batches=size.batches)
-    return stream_peer(spark, GROWTH, "penstock", work, paths, 1, partial(answer, totals), repeats=1)
+    return [stream_peer(spark, GROWTH, "penstock", work, paths, 1, partial(answer, totals), repeats=1)]
 
 
 def grown(spark: SparkSession, place: Place, batches: int) -> Ended:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -20,18 +21,22 @@ from penstock.errors import DataError
 TIME = "time, min..max"
 
 
-def show(name: str, scale: str | None, repeats: int | None, as_json: bool, figures: Path | None) -> None:
+def show(
+    name: str, scale: str | None, repeats: int | None, only: Sequence[str], as_json: bool, figures: Path | None
+) -> None:
     benchmark = load(name)
+    if only and figures is not None:
+        raise click.UsageError("--figures needs all cases; leave --case out")
     if scale is not None and scale not in benchmark.scales:
         known = " and ".join(each for each in benchmark.scales if each != "tiny")
         raise click.UsageError(f"--scale {scale}: {name} has {known}")
     if figures is not None:
         _make_folder(benchmark, figures)
     if as_json:
-        report = benchmark.run(scale, repeats)
+        report = benchmark.run(scale, repeats, only=only)
         click.echo(json.dumps(report.as_dict()))
     else:
-        report = _show_tables(benchmark, scale, repeats)
+        report = _show_tables(benchmark, scale, repeats, only)
     drawn = benchmark.draw(report, figures) if figures is not None and report.stopped is None else []
     if drawn and not as_json:
         click.echo(f"drawn: {', '.join(map(str, drawn))}")
@@ -48,11 +53,11 @@ def _make_folder(benchmark: Benchmark, figures: Path) -> None:
         raise DataError(f"bench: the figures cannot be written to {str(figures)!r}: {error}") from None
 
 
-def _show_tables(benchmark: Benchmark, scale: str | None, repeats: int | None) -> Report:
+def _show_tables(benchmark: Benchmark, scale: str | None, repeats: int | None, only: Sequence[str]) -> Report:
     console = Console()
     console.print(f"\n[bold]{benchmark.name}[/]: {benchmark.about}\n")
     with console.status("making the data") as status:
-        report = benchmark.run(scale, repeats, lambda text: status.update(escape(f"measuring at {text}")))
+        report = benchmark.run(scale, repeats, lambda text: status.update(escape(f"measuring at {text}")), only)
     if report.stopped is not None:
         console.print(f"[yellow]Stopped[/] at {escape(report.stopped)}: what was measured before.")
     console.print(times(benchmark, report), ratios(benchmark, report))

@@ -250,6 +250,7 @@ def send(checkpoint: str, signal: str, values: tuple[str, ...], timeout_s: float
     help="How much data; full on Spark and small elsewhere, unless given. Double is for the benchmarks on Spark.",
 )
 @click.option("--repeats", type=click.IntRange(min=1), help="Runs of each, of which the best counts; mostly 5.")
+@click.option("--case", "only", multiple=True, metavar="PATTERN", help="Just the cases of such names, as 'touch-*'.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
 @click.option(
     "--figures",
@@ -257,11 +258,13 @@ def send(checkpoint: str, signal: str, values: tuple[str, ...], timeout_s: float
     metavar="FOLDER",
     help="Draw what was measured, as SVG files in this folder.",
 )
-def bench(name: str, scale: str | None, repeats: int | None, as_json: bool, figures: Path | None) -> None:
+def bench(
+    name: str, scale: str | None, repeats: int | None, only: tuple[str, ...], as_json: bool, figures: Path | None
+) -> None:
     """Measure Penstock and its peers on the same data, on the same cores."""
     from penstock.cli.bench import show
 
-    show(name, scale, repeats, as_json, figures)
+    show(name, scale, repeats, only, as_json, figures)
 
 
 def main() -> None:

@@ -101,7 +101,7 @@ class Search:
         seen = float(self.costs.source_items)
         if seen < self.costs.profile.sample:
             return seen
-        return max(seen, LONG_S * Model(self.costs, Choice(), self.machine).most)
+        return max(seen, float(f"{LONG_S * Model(self.costs, Choice(), self.machine).most:.2g}"))
 
     # Candidates
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from struct import Struct
 from typing import Any, Protocol
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
@@ -23,6 +24,7 @@ FRAME: Place = (-1, 0)
 """Where lies what is not of any key."""
 AT_ONCE = 64
 _NAME = "pages"
+_HEAD = Struct(">ii")
 _PLACE = StructType([StructField("group", IntegerType()), StructField("page", IntegerType())])
 _HELD = StructType([StructField("held", BinaryType())])
 
@@ -73,14 +75,18 @@ class SparkStore:
     def _key(self, place: Place) -> bytes:
         return bytes(self.client._serialize_to_bytes(_PLACE, place))
 
+    def _send(self, message: bytes) -> None:
+        """As the client sends a message, but without waking the JVM for each: 0, the length, and the message."""
+        self.client.sockfile.write(_HEAD.pack(0, len(message)) + message)
+
     def _called(self, call: Callable[[Any], Any], these: Iterable[Any]) -> Iterator[bytes]:
         """What is answered to the calls for these, in their order."""
         left = iter(these)
         while some := list(islice(left, AT_ONCE)):
             for each in some:
                 request = self.messages.StateVariableRequest(mapStateCall=call(each))
-                message = self.messages.StateRequest(stateVariableRequest=request)
-                self.client._send_proto_message(message.SerializeToString())
+                self._send(self.messages.StateRequest(stateVariableRequest=request).SerializeToString())
+            self.client.sockfile.flush()
             # All answers are taken before any is given out: who takes one may call again.
             answers = [self.client._receive_proto_message() for _ in some]
             for status, reason, value in answers:
