@@ -59,7 +59,7 @@ def real_prices() -> dict[str, list[float]]:
 @pytest.mark.parametrize("way", [*WAYS, "flexible"])
 def test_a_real_file_in_every_way(tmp_path: Path, way: str) -> None:
     """Five stocks as they were from 2004 to 2010: a year from there on, within the statistical error."""
-    held, walks, steps = portfolio.of_prices(real_prices()), 4_000, 12
+    held, walks, steps = portfolio.of_prices(real_prices()), 8_000, 12
     assert held.stocks == ("MSFT", "AMZN", "IBM", "GOOG", "AAPL") and len(real_prices()["GOOG"]) == 68
     portfolio.save(held, tmp_path / "held.csv")
     filters = value_at_risk.filters(steps_of(walks, steps), portfolio=tmp_path / "held.csv")

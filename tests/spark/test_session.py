@@ -51,6 +51,14 @@ def test_the_embedded_session_has_the_settings_that_count(spark: SparkSession) -
     assert list(settings.faults(spark.sparkContext)) == []
 
 
+def test_sockets_of_the_filesystem_need_a_short_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    enabled, folder = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("long" * 20)))
+    assert settings.sockets(local=True) == settings.sockets(local=False) == {enabled: "true", folder: "/tmp"}
+    monkeypatch.setattr(settings, "MOST_SOCKET_PATH", 10)
+    assert settings.sockets(local=True) == {}
+
+
 def test_jobs_run_beside_the_users_session(spark: SparkSession) -> None:
     beside = block_session(spark)
     assert beside is block_session(spark)

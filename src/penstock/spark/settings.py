@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
+import tempfile
+import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -31,12 +34,14 @@ OURS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.python.daemon.module": "penstock.spark.daemon",
-    "spark.python.unix.domain.socket.enabled": "true",  # a short message over TCP waits up to 40 ms for the one before
 }
 
 # For `settings=`: the JVM spends about 40 % less on its start, and moves blocks as fast as without. Spark's own
 # operators take twice as long, so this is for a session that runs our jobs and little else, such as that of a command.
 QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
+MOST_SOCKET_PATH = 107
+_SOCKET_NAME = f"/.{uuid.UUID(int=0)}.sock"
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -78,7 +83,7 @@ INHERITED = ("spark.sql.adaptive.enabled", "spark.sql.session.timeZone", "spark.
 def wanted(master: str | None, cores: int | None, memory: str, quiet: bool, over: Mapping[str, Any]) -> dict[str, str]:
     """The settings of a new session."""
     where = _master(master, cores)
-    found = OURS | {"spark.master": where, PYTHON: sys.executable}
+    found = OURS | {"spark.master": where, PYTHON: sys.executable} | sockets(is_local(where))
     if is_local(where):
         found |= LOOPBACK | {"spark.driver.memory": memory}
     else:
@@ -91,6 +96,18 @@ def wanted(master: str | None, cores: int | None, memory: str, quiet: bool, over
         options = (f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()}", found.get("spark.driver.extraJavaOptions", ""))
         found |= {"spark.driver.extraJavaOptions": " ".join(options).strip()}
     return found
+
+
+def sockets(local: bool) -> dict[str, str]:
+    """Workers are spoken to by sockets of the filesystem: over TCP a short message waits up to 40 ms for the one before.
+
+    The folder must have a short name. What this process uses for temporary files may not be there for executors.
+    """
+    for folder in (tempfile.gettempdir(), "/tmp") if local else ("/tmp",):
+        is_short = len(os.fsencode(folder + _SOCKET_NAME)) <= MOST_SOCKET_PATH
+        if hasattr(socket, "AF_UNIX") and is_short and os.access(folder, os.W_OK | os.X_OK):
+            return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
+    return {}
 
 
 def is_local(master: str) -> bool:
