@@ -99,7 +99,7 @@ def wanted(master: str | None, cores: int | None, memory: str, quiet: bool, over
 
 
 def sockets(local: bool) -> dict[str, str]:
-    """Workers are spoken to by sockets of the filesystem: over TCP a short message waits up to 40 ms for the one before.
+    """Workers are spoken to by sockets of the filesystem: over TCP a short message may wait 40 ms for the one before.
 
     The folder must have a short name. What this process uses for temporary files may not be there for executors.
     """
