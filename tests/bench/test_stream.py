@@ -18,7 +18,7 @@ from penstock.bench.measure import Answer, Case, Peer, Run
 from penstock.bench.stream_peers import Ended, Place
 
 CASES = ["30", "touch-all", "restart-50", "restart-2000", "growth"]
-PEERS = {"30": {"penstock", "floor", "tws", "apply"}, "touch-all": {"penstock", "floor", "blob"}}
+PEERS = {"30": {"penstock", "floor", "tws", "apply"}, "touch-all": {"penstock", "floor", "plain", "blob"}}
 
 
 @pytest.fixture(autouse=True)

@@ -166,8 +166,9 @@ def touch_peers(spark: SparkSession, case: str, keys: int, size: Touch) -> Itera
     peer, right = partial(stream_peer, spark, case), partial(answer, totals)
     warm = 1 + size.span.warm
     yield peer("penstock", partial(by.by_penstock, spark, build=totals), paths, warm, right)
-    floor: Work = partial(by.by_floor, spark, columns=by.TOUCHES, keep=by.is_hundredth)
+    floor = partial(by.by_floor, spark, columns=by.TOUCHES, keep=by.is_hundredth)
     yield peer("floor", floor, paths, warm, partial(kept, by.is_hundredth))
+    yield peer("plain", partial(floor, settings={}), paths, warm, partial(kept, by.is_hundredth))
     few, blob = paths[: 1 + size.blob.batches], partial(by.by_blob, spark, build=totals)
     yield peer("blob", blob, few, 1 + size.blob.warm, right, repeats=1, must={"pages": CORES})
 

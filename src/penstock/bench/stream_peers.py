@@ -1,7 +1,8 @@
 """The streams of the stream benchmark, Penstock's and its peers', each run over the files that are there.
 
-All take as many files a micro-batch, on the same session and with the same settings of Spark: those that Penstock gives
-its own streams. Penstock writes its files itself; the peers write theirs with Spark's own sink for files.
+All take as many files a micro-batch, on the same session and with the same settings of Spark, those that Penstock gives
+its own streams; but for `plain`, which has Spark's. Penstock writes its files itself; the peers write theirs with
+Spark's own sink for files.
 """
 
 from __future__ import annotations
@@ -136,9 +137,15 @@ def ended(place: Place, handle: StreamHandle) -> Ended:
     return Ended(times(handle.running), {"pages": last.pages, "touched": last.pages_touched})
 
 
-def by_spark(spark: SparkSession, place: Place, columns: str, build: Callable[[DataFrame], DataFrame]) -> Ended:
-    """A stream of Spark's own."""
-    with with_settings(spark, stream_settings(spark, CORES, is_local=True)):
+def by_spark(
+    spark: SparkSession,
+    place: Place,
+    columns: str,
+    build: Callable[[DataFrame], DataFrame],
+    settings: Mapping[str, str] | None = None,
+) -> Ended:
+    """A stream of Spark's own, with the settings of Penstock's streams unless some are given."""
+    with with_settings(spark, stream_settings(spark, CORES, is_local=True) if settings is None else settings):
         rows = spark.readStream.schema(columns).option("maxFilesPerTrigger", place.files).parquet(place.source)
         writer = build(rows).writeStream.format("parquet").outputMode("append").trigger(availableNow=True)
         running = writer.option("checkpointLocation", place.checkpoint).start(place.out)
@@ -219,14 +226,20 @@ def spikes_of(device: int, last: bytes, rows: list[pd.DataFrame], window: int) -
 # The floor: rows to Python and back, without any state
 
 
-def by_floor(spark: SparkSession, place: Place, columns: str, keep: Callable[[pa.RecordBatch], pa.Array]) -> Ended:
+def by_floor(
+    spark: SparkSession,
+    place: Place,
+    columns: str,
+    keep: Callable[[pa.RecordBatch], pa.Array],
+    settings: Mapping[str, str] | None = None,
+) -> Ended:
     """Keep some of the rows."""
 
     def kept(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield batch.filter(keep(batch))
 
-    return by_spark(spark, place, columns, lambda rows: rows.mapInArrow(kept, columns))
+    return by_spark(spark, place, columns, lambda rows: rows.mapInArrow(kept, columns), settings)
 
 
 def is_high(rows: pa.RecordBatch | pa.Table) -> Any:
