@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from penstock.model.layout import Layout, Part
+from penstock.plan.capacity import AHEAD
 from penstock.plan.fuse import Segment
 from penstock.plan.machine import Machine
 
@@ -210,8 +211,8 @@ class Jobs:
                 target = f"split of {taker.name}" if taker.is_flexible else taker.name
                 blocks, size = self._blocks(fed, part), layout.bytes(fed)
                 _add(found, Link(source, target, size, blocks))
-                if taker.is_flexible:
-                    _add(found, Link(target, taker.name, size, blocks))
+                if taker.is_flexible:  # what waits for copies waits before the split, which gives it away late
+                    _add(found, Link(target, taker.name, size, min(blocks, AHEAD)))
                 if part.is_flexible:
                     _add(found, Link(part.name, source, size, blocks))
         return list(found.values())
