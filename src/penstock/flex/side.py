@@ -16,6 +16,7 @@ from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.joint import Sides
 from penstock.engine.piece import Piece, marked, piece_of, put, without_credit
+from penstock.flex.regions import followed, opening
 from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.kernels.meet import NEVER
 from penstock.plan.clock import ITEM, STEPS
@@ -99,8 +100,8 @@ class Side:
             same += 1
         for depth in reversed(range(same, len(view))):
             put(channel, self._marked(2 * depth + 1, place))
-        for opening in self.openings[same:]:
-            put(channel, replace(opening, by_clock=self._by_clock(place)))
+        for known in self.openings[same:]:
+            put(channel, replace(known, by_clock=self._by_clock(place)))
         self.views[copy] = list(self.opened)
         return len(view) + len(self.opened) - 2 * same
 
@@ -117,26 +118,13 @@ class Side:
 
     def _follow(self, piece: Piece) -> None:
         """Follow the regions through a piece."""
-        seen = [0] * self.depth
-        for kind in piece.kinds[piece.kinds < 2 * self.depth].tolist():
-            depth = kind // 2
-            if kind % 2:
-                del self.opened[depth:], self.openings[depth:]
-                continue
-            self.opened.append(self.regions)
-            self.openings.append(self._opening(piece, depth, seen[depth]))
-            self.regions += 1
-            seen[depth] += 1
-
-    def _opening(self, piece: Piece, depth: int, row: int) -> Piece:
-        """The opening of a region, to be told again."""
-        parents = [
-            {name: column.slice(row, int(at == depth)) for name, column in columns.items()}
-            for at, columns in enumerate(piece.parents)
-        ]
-        return replace(
-            self._marked(2 * depth, 0), parents=parents, opened=[int(at == depth) for at in range(self.depth)]
-        )
+        passed = followed(piece.kinds, self.depth)
+        if passed is not None:
+            self.opened[passed.kept :] = [self.regions + each.before for each in passed.opened]
+            self.openings[passed.kept :] = [
+                opening(self._marked(2 * each.depth, 0), piece, each) for each in passed.opened
+            ]
+            self.regions += passed.count
 
     def _marked(self, kind: int, place: int, number: int | None = None) -> Piece:
         """A piece that is one mark, at a place; with a number, that of the run that it ends."""

@@ -20,6 +20,7 @@ from penstock.engine.loop import Output
 from penstock.engine.piece import Piece, marked, piece_of, put, put_signal, without_credit
 from penstock.engine.statistics import Firing
 from penstock.flex.policy import Policy
+from penstock.flex.regions import Opened, followed, opening
 from penstock.flex.select import End, Entry, Reached, Run
 from penstock.plan.fuse import Segment
 
@@ -167,30 +168,19 @@ class FlexSplit(Actor):
 
     def _note_regions(self, piece: Piece, copy: int) -> None:
         """Follow the regions through a piece."""
-        seen = [0] * self.depth
-        for at, kind in enumerate(piece.kinds.tolist()):
-            if not 0 <= kind < 2 * self.depth:
-                continue
-            depth = kind // 2
-            if kind % 2:
-                self.opened, self.open_rows = self.opened[:depth], self.open_rows[:depth]
-                continue
-            self.opened = [*self.opened, self.regions]
-            self.open_rows = [*self.open_rows, self._opening(piece, at, seen)]
-            self.regions += 1
-            seen[depth] += 1
+        passed = followed(piece.kinds, self.depth)
+        if passed is not None:
+            self.opened = [*self.opened[: passed.kept], *(self.regions + each.before for each in passed.opened)]
+            rows = (self._opening(piece, each) for each in passed.opened)
+            self.open_rows = [*self.open_rows[: passed.kept], *rows]
+            self.regions += passed.count
         self.views[copy] = list(self.opened)
 
-    def _opening(self, piece: Piece, mark: int, seen: list[int]) -> Piece:
+    def _opening(self, piece: Piece, opened: Opened) -> Piece:
         """The opening of a region, to be told again."""
-        depth = int(piece.kinds[mark]) // 2
-        made = self._marked(int(piece.kinds[mark]))
-        parents = [
-            {name: column.slice(seen[at], 1 if at == depth else 0) for name, column in columns.items()}
-            for at, columns in enumerate(piece.parents)
-        ]
+        made, mark = self._marked(int(piece.kinds[opened.mark])), opened.mark
         by_clock = [keys[mark : mark + 1] for keys in piece.by_clock]
-        return replace(made, parents=parents, opened=[int(at == depth) for at in range(self.depth)], by_clock=by_clock)
+        return replace(opening(made, piece, opened), by_clock=by_clock)
 
     def _marked(self, kind: int) -> Piece:
         """A piece that is one mark; by every clock it stands nowhere."""
