@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from penstock import __version__, bench
-from penstock.bench import measure
+from penstock.bench import measure, occupancy
 from penstock.cli import commands
 
 
@@ -53,8 +54,9 @@ def test_bench_prints_tables() -> None:
     assert "✓" in text or "✗" in text
 
 
-def test_bench_draws_figures(tmp_path: Path) -> None:
+def test_bench_draws_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "new" / "figures"
+    monkeypatch.setitem(occupancy.AT, "tiny", replace(occupancy.AT["tiny"], sizes=(32, 128)))
     text = penstock("bench", "occupancy", "--scale", "tiny", "--repeats", 1, "--figures", folder).stdout
     assert "occupancy" in text and "full" in text and "unfused@chain" in text and "≥ 100" in text
     assert [path.name for path in sorted(folder.iterdir())] == ["figure-6.svg", "figure-7.svg"]
