@@ -54,6 +54,13 @@ def test_bench_prints_tables() -> None:
     assert "✓" in text or "✗" in text
 
 
+def test_bench_measures_just_some_cases() -> None:
+    found = json.loads(penstock("bench", "keyed-local", "--scale", "tiny", "--case", "54*", "--json").stdout)
+    assert {run["case"] for run in found["runs"]} == {"54"}
+    told = penstock("bench", "keyed-local", "--scale", "tiny", "--case", "55", code=1).stderr
+    assert "must match a case of keyed-local" in told
+
+
 def test_bench_draws_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "new" / "figures"
     monkeypatch.setitem(occupancy.AT, "tiny", replace(occupancy.AT["tiny"], sizes=(32, 128)))
@@ -77,6 +84,8 @@ def test_bench_refuses_figures_before_it_measures(tmp_path: Path, monkeypatch: p
     said = " ".join(result.stderr.split())
     assert "--figures is for occupancy, context, variance, flexible, model; keyed-local draws none" in said
     assert not folder.exists()
+    result = penstock("bench", "occupancy", "--case", "chain", "--figures", folder, code=2)
+    assert "--figures needs all cases; leave --case out" in " ".join(result.stderr.split())
     (tmp_path / "file").write_text("")
     result = penstock("bench", "occupancy", "--figures", tmp_path / "file" / "figures", code=1)
     assert "the figures cannot be written to" in result.stderr
