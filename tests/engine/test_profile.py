@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 import pytest
 
 import penstock as ps
+from penstock.engine.profile import _first, measured
 from penstock.errors import GraphError
 
 
@@ -33,6 +35,13 @@ def test_a_sample_is_counted() -> None:
 def test_a_source_smaller_than_the_sample_is_taken_whole() -> None:
     assert numbers(10).map(w=lambda v: v).profile(1000).nodes[0].items == 10
     assert numbers(0).map(w=lambda v: v).profile(1000).nodes[0].items == 0
+
+
+def test_nodes_can_be_measured_together() -> None:
+    """A task asks for that, to see whether it gains anything by several cores."""
+    node = numbers(1000).map(w=lambda v: v + 1).map(x=lambda w: w + 1).node
+    first = partial(_first, node.source, 1000, 64, None)
+    assert [len(measured((node,), first, 1000, fuse=fuse).nodes) for fuse in (True, False)] == [1, 2]
 
 
 def test_a_wrong_sample_is_refused() -> None:

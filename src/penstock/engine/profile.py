@@ -47,8 +47,11 @@ def profile(
 def measured(
     leaves: tuple[n.GraphNode, ...], first: Callable[[], Iterator[Batch]], sample: int, **options: Any
 ) -> Profile:
-    """Measure every node on some batches, so many items, which `first` gives as often as it is asked."""
-    return Profile(sample, tuple(_nodes(*_ran(leaves, first, {**options, "fuse": False}))))
+    """Measure every node on some batches, so many items, which `first` gives as often as it is asked.
+
+    With `fuse=True`, as few loops as can be instead.
+    """
+    return Profile(sample, tuple(_nodes(*_ran(leaves, first, {"fuse": False, **options}))))
 
 
 def _ran(
