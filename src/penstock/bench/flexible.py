@@ -9,7 +9,7 @@ same.
 Cases: `dedup`, `jpeg`, `des`, `var-64` (by stocks), `cfar-7.3-32` (by the share of targets in percent and the work for
 each in microseconds): table III of the paper. `work-1000` (by the nanoseconds that the bottleneck takes for an item):
 its figure 22. `block-1024`: value at risk in blocks of so many items. `passing-1000`: as `work-1000`, in blocks of
-4,096 items, for what it costs to hand these out. `moving`: the bottleneck moves at half time (`bench/flexible_made.py`).
+4,096 items, for what it costs to hand these out. `moving`: the bottleneck moves at half time.
 """
 
 from __future__ import annotations
