@@ -164,19 +164,24 @@ def _round(turn: int) -> Callable[[int, int, int], tuple[int, int, int]]:
     def round(left: int, right: int, key: int) -> tuple[int, int, int]:
         high, low = key >> 28, key & HALF_KEY
         high, low = (high << turn | high >> 28 - turn) & HALF_KEY, (low << turn | low >> 28 - turn) & HALF_KEY
-        bits = PICKED[0, high >> 21] | PICKED[1, high >> 14 & 127] | PICKED[2, high >> 7 & 127] | PICKED[3, high & 127]
-        bits |= PICKED[4, low >> 21] | PICKED[5, low >> 14 & 127] | PICKED[6, low >> 7 & 127] | PICKED[7, low & 127]
-        made = SPREAD[0, ((right << 5 | right >> 27) ^ bits >> 42) & 63]
-        made ^= SPREAD[1, (right >> 23 ^ bits >> 36) & 63]
-        made ^= SPREAD[2, (right >> 19 ^ bits >> 30) & 63]
-        made ^= SPREAD[3, (right >> 15 ^ bits >> 24) & 63]
-        made ^= SPREAD[4, (right >> 11 ^ bits >> 18) & 63]
-        made ^= SPREAD[5, (right >> 7 ^ bits >> 12) & 63]
-        made ^= SPREAD[6, (right >> 3 ^ bits >> 6) & 63]
-        made ^= SPREAD[7, ((right << 1 | right >> 31) ^ bits) & 63]
-        return right, left ^ made, high << 28 | low
+        return right, left ^ _mixed(right, high, low), high << 28 | low
 
     return round
+
+
+def _mixed(right: int, high: int, low: int) -> int:
+    """The right half, mixed with the halves of the key. All rounds call it, so that its tables are there once."""
+    bits = PICKED[0, high >> 21] | PICKED[1, high >> 14 & 127] | PICKED[2, high >> 7 & 127] | PICKED[3, high & 127]
+    bits |= PICKED[4, low >> 21] | PICKED[5, low >> 14 & 127] | PICKED[6, low >> 7 & 127] | PICKED[7, low & 127]
+    made = SPREAD[0, ((right << 5 | right >> 27) ^ bits >> 42) & 63]
+    made ^= SPREAD[1, (right >> 23 ^ bits >> 36) & 63]
+    made ^= SPREAD[2, (right >> 19 ^ bits >> 30) & 63]
+    made ^= SPREAD[3, (right >> 15 ^ bits >> 24) & 63]
+    made ^= SPREAD[4, (right >> 11 ^ bits >> 18) & 63]
+    made ^= SPREAD[5, (right >> 7 ^ bits >> 12) & 63]
+    made ^= SPREAD[6, (right >> 3 ^ bits >> 6) & 63]
+    made ^= SPREAD[7, ((right << 1 | right >> 31) ^ bits) & 63]
+    return made
 
 
 def _turns(decrypt: bool) -> list[int]:
