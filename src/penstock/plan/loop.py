@@ -187,31 +187,34 @@ class LoopWriter(MeetWriter):
         out.line(f"{lo} = unsigned({column.first(index)})")
         out.line(f"{hi} = unsigned({column.first(f'after({index})')})")
         with out.aside() as body:
-            out.depth += 1
+            out.depth += 2
             self._element(node, lists, lo, replace(site, phase="elements", aligned=False))
-            out.depth -= 1
+            out.depth -= 2
         fixed = self.fixed_in("elements")
-        is_fixed = bool(fixed) or not self.written_in("elements")
-        stop = out.fresh("hi")
-        if is_fixed:
-            room = out.fresh("room")
-            out.line(f"{room} = as_int({hi} - {lo}) - ({done} - 1)")
-            for buffer, number in fixed:
-                out.line(f"{room} = min({room}, {buffer.left(number)})")
-            out.line(f"{stop} = {lo} + unsigned({done} - 1 + {room})")
-        with out.block(f"for {j} in range({lo} + unsigned({done} - 1), {stop if is_fixed else hi})"):
-            self._others(lists, lo)
-            self.grow_heaps("elements")
-            if not is_fixed:
-                with out.block(f"if {self.is_short('elements')}"):
-                    out.line(f"{done} = as_int({j} - {lo}) + 1")
+        if fixed:  # room is checked for as many elements as surely fit, and then again for those that are left
+            room, stop = out.fresh("room"), out.fresh("hi")
+            with out.block(f"while {done} <= as_int({hi} - {lo})"):
+                out.line(f"{room} = as_int({hi} - {lo}) - ({done} - 1)")
+                for buffer, number in fixed:
+                    out.line(f"{room} = min({room}, {buffer.left(number)})")
+                with out.block(f"if {room} <= 0"):
                     self.stop_short("elements", 1)
-            out.lines += body
-        if is_fixed:
-            with out.block(f"if {stop} < {hi}"):
-                out.line(f"{done} = as_int({stop} - {lo}) + 1")
-                self.stop_short("elements", 1)
-        out.line(f"{done} = as_int({hi} - {lo}) + 1")
+                out.line(f"{stop} = {lo} + unsigned({done} - 1 + {room})")
+                with out.block(f"for {j} in range({lo} + unsigned({done} - 1), {stop})"):
+                    self._others(lists, lo)
+                    self.grow_heaps("elements")
+                    out.lines += body
+                out.line(f"{done} += {room}")
+        else:
+            with out.block(f"for {j} in range({lo} + unsigned({done} - 1), {hi})"):
+                self._others(lists, lo)
+                self.grow_heaps("elements")
+                if self.written_in("elements"):
+                    with out.block(f"if {self.is_short('elements')}"):
+                        out.line(f"{done} = as_int({j} - {lo}) + 1")
+                        self.stop_short("elements", 1)
+                out.lines += [line.removeprefix("    ") for line in body]
+            out.line(f"{done} = as_int({hi} - {lo}) + 1")
         closing = replace(site, phase="closing")
         self.checked("closing", lambda: self.hand_on(self.close, node, region, closing))
         self.count_outputs(f"as_int({hi} - {lo})")
