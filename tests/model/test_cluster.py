@@ -176,16 +176,28 @@ def test_the_same_seed_gives_the_same() -> None:
 
 
 def test_what_is_fitted_is_what_was_put_in() -> None:
-    stages = (replace(READ, full=1.3), replace(KEYED, full=1.2, hot=0.1))
+    stages = (_crowded(READ, 1.3, 1.5), _crowded(replace(KEYED, hot=0.1), 1.2, 1.1))
     put = replace(
         JOB, stages=stages, after_per_byte_s=1e-10, after_per_task_s=0.002, start_s=2.0, machine_cores=2, gap_s=0.003
     )
     found = costs(made_profile(["a", "b"], put))
     for mine, theirs in zip(found.stages, stages, strict=True):
-        for name in ("fixed_s", "per_byte_s", "per_peer_s", "share", "full", "hot"):
+        for name in ("fixed_s", "per_byte_s", "per_peer_s", "share", "full_fixed_s", "full_per_byte_s", "hot"):
             assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=0.02, abs=1e-9), name
     for name in ("before_s", "after_s", "after_per_byte_s", "after_per_task_s", "start_s", "gap_s", "waits_s"):
         assert getattr(found, name) == pytest.approx(getattr(put, name), rel=0.02), name
+
+
+def _crowded(stage: StageCost, fixed: float, per_byte: float) -> StageCost:
+    return replace(stage, full_fixed_s=fixed * stage.fixed_s, full_per_byte_s=per_byte * stage.per_byte_s)
+
+
+def test_small_tasks_and_large_ones_are_slower_by_their_own_measure_on_a_busy_machine() -> None:
+    """Small ones mostly wait, and large ones work: one factor would be wrong for one of them."""
+    stage = _crowded(READ, 1.0, 2.0)
+    assert stage.full(0.0) == 1.0
+    assert stage.full(1e12) == pytest.approx(2.0, rel=0.01)
+    assert READ.full(1e6) == 1.0
 
 
 def test_a_profile_goes_to_text_and_back() -> None:
@@ -268,7 +280,7 @@ def test_profiles_that_do_not_fit() -> None:
         profile.check(["stage 1: filter"], "collect")
     with pytest.raises(GraphError, match="one of a run to 'parquet'; got one to 'collect'"):
         profile.check(["stage 1: map 'w'"], "parquet")
-    with pytest.raises(ModelError, match="must have runs that are 'little', 'alone' and 'side by side'"):
+    with pytest.raises(ModelError, match="must have runs that are 'little', 'alone', 'side by side' and 'full'"):
         costs(replace(profile, runs=profile.of("little")))
 
 

@@ -48,7 +48,7 @@ def foreseen(spark: SparkSession, folder: Path) -> Scaling:
 
 def test_the_profile_has_all_runs(foreseen: Scaling) -> None:
     profile = foreseen.profile
-    assert {run.role for run in profile.runs} == {"cold", "little", "alone", "many", "side by side"}
+    assert {run.role for run in profile.runs} == {"cold", "little", "alone", "many", "side by side", "full"}
     assert (profile.slots, profile.machines, profile.sink) == (2, 1, "collect")
     for run in profile.runs:
         assert [stage.kind for stage in run.stages] == ["split", "key"]
@@ -62,6 +62,7 @@ def test_the_runs_are_cut_as_their_roles_say(foreseen: Scaling) -> None:
     counts = {role: [len(stage.tasks) for stage in run.stages] for role, run in runs.items()}
     assert counts["little"] == counts["alone"] == counts["cold"] == [1, 1]
     assert counts["many"] == [1, 64]
+    assert counts["full"] == [2, 2]
     assert counts["side by side"][0] > 2
     assert counts["side by side"][1] == 8
     assert runs["little"].source_bytes < runs["alone"].source_bytes <= runs["side by side"].source_bytes

@@ -181,7 +181,7 @@ def _mixed(right: int, high: int, low: int) -> int:
     made ^= SPREAD[5, (right >> 7 ^ bits >> 12) & 63]
     made ^= SPREAD[6, (right >> 3 ^ bits >> 6) & 63]
     made ^= SPREAD[7, ((right << 1 | right >> 31) ^ bits) & 63]
-    return made
+    return made  # type: ignore[no-any-return]
 
 
 def _turns(decrypt: bool) -> list[int]:

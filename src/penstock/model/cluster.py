@@ -225,7 +225,8 @@ def _level(
         remote = 1 - 1 / slots.count
         usual = usual + remote * np.concatenate([np.array(t.bytes) for t in level]) / cluster.bandwidth
     slow = np.where(random.random(len(usual)) < cluster.stragglers[0], cluster.stragglers[1], 1.0)
-    full = float(np.average(np.repeat([t.stage.full for t in level], [len(t.bytes) for t in level]), weights=plain))
+    factors = [tasks.stage.full(size, tasks.peers) for tasks in level for size in tasks.bytes]
+    full = float(np.average(factors, weights=plain))
     here = Slots(slots.machines, slots.cores, slots.dispatch_s, slots.gap_s, full)
     begun = usual.copy()
     if cluster.cold and is_first:

@@ -2,19 +2,22 @@
 
 A task costs `fixed + per_byte · bytes + per_peer · peers`, where peers are the tasks that it sends blocks to or gets
 them from: a block of the shuffle costs alpha + beta · size, alpha being `per_peer` and beta a part of `per_byte`. Tasks
-that run alone tell these; tasks side by side tell how much slower they make each other, how much they vary, and how
-uneven buckets are.
+that run alone tell these. Tasks on all slots, small and large ones, tell what both become where all cores are busy: a
+task keeps more than a core busy at times, and small ones mostly wait where large ones work. They also tell how much
+tasks vary, and how uneven buckets are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from penstock.errors import ModelError
-from penstock.plan.job import JobProfile, RunTime, StageTime
+from penstock.plan.job import JobProfile, RunTime, StageTime, TaskTime
 
+ROLES = ("little", "alone", "side by side", "full")
+"""The runs that a profile must have."""
 APART = 1.5
 """So many times as large must a task be for two of them to tell what a byte costs."""
 
@@ -23,9 +26,10 @@ APART = 1.5
 class StageCost:
     """What a task of a stage costs, alone on its machine, and how much comes in for each byte of the source.
 
-    `full` is how many times as long it takes on a machine each of whose cores has a task. `spread` are measured times
-    over what was expected, of tasks of `spread_bytes`. `hot` is the share of all that the largest bucket has beyond
-    its due. `state_per_byte` is how much memory a byte that comes in leaves taken, beyond `peak_bytes`.
+    `full_fixed_s` and `full_per_byte_s` are the same on a machine each of whose cores has a task; None: no more than
+    alone. `spread` are measured times over what was expected, of tasks of `spread_bytes`. `hot` is the share of all
+    that the largest bucket has beyond its due. `state_per_byte` is how much memory a byte that comes in leaves taken,
+    beyond `peak_bytes`.
     """
 
     name: str
@@ -35,7 +39,8 @@ class StageCost:
     per_byte_s: float
     per_peer_s: float = 0.0
     share: float = 1.0
-    full: float = 1.0
+    full_fixed_s: float | None = None
+    full_per_byte_s: float | None = None
     spread: tuple[float, ...] = (1.0,)
     spread_bytes: float = 1.0
     hot: float = 0.0
@@ -45,6 +50,16 @@ class StageCost:
     def seconds(self, size: float, peers: int = 0) -> float:
         """What a task costs on so many bytes that sends to or receives from so many others."""
         return self.fixed_s + self.per_byte_s * size + self.per_peer_s * max(0, peers - 1)
+
+    def full(self, size: float, peers: int = 0) -> float:
+        """How many times as long it takes on a machine each of whose cores has such a task.
+
+        >>> StageCost("read", 0, "split", 1.0, 1.0, full_fixed_s=1.0, full_per_byte_s=2.0).full(3.0)
+        1.75
+        """
+        more_s = (self.full_fixed_s or self.fixed_s) - self.fixed_s
+        more_s += ((self.full_per_byte_s or self.per_byte_s) - self.per_byte_s) * size
+        return 1.0 + max(0.0, more_s) / (self.seconds(size, peers) or 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +93,10 @@ class JobCost:
 
 def costs(profile: JobProfile) -> JobCost:
     """Fit the costs to a profile."""
-    little, alone, beside = (profile.of(role) for role in ("little", "alone", "side by side"))
-    if not (little and alone and beside):
+    little, alone, beside, full = (profile.of(role) for role in ROLES)
+    if not (little and alone and beside and full):
         raise ModelError(
-            f"scale: a profile must have runs that are 'little', 'alone' and 'side by side'; got "
+            f"scale: a profile must have runs that are {', '.join(map(repr, ROLES[:-1]))} and {ROLES[-1]!r}; got "
             f"{sorted({run.role for run in profile.runs})}; leave profile= out, and it is measured again"
         )
     if not max(run.source_items for run in beside):
@@ -90,7 +105,7 @@ def costs(profile: JobProfile) -> JobCost:
     names = [stage.name for stage in beside[0].stages]
     stages = tuple(_stage(profile, name, per_peer) for name in names)
     fixed, per_byte, per_task = _after(profile)
-    warm = [*little, *alone, *beside]
+    warm = [*little, *alone, *beside, *full]
     return JobCost(
         stages,
         median(run.before_s for run in warm),
@@ -128,41 +143,72 @@ def _first(run: RunTime) -> int:
 
 
 def _stage(profile: JobProfile, name: str, per_peer: float) -> StageCost:
-    little, alone, beside = (
-        [found for run in profile.of(role) if (found := run.stage(name)) is not None]
-        for role in ("little", "alone", "side by side")
-    )
-    if not (little and alone):
+    little, alone, beside, full = (_found(profile, role, name) for role in ROLES)
+    if not (little and alone and beside and full):
         raise ModelError(f"scale: each run of a profile must have the stage {name!r}; some have not; measure it again")
     fixed, per_byte = _line(little, alone)
-    first = beside[0]
+    first, run = beside[0], profile.of("side by side")[0]
     exchanges = per_peer if first.level > 0 or any(task.peers for task in first.tasks) else 0.0
     cost = StageCost(name, first.level, first.kind, fixed, per_byte, exchanges)
-    run = profile.of("side by side")[0]
-    senders = sum(len(stage.tasks) for stage in run.stages if stage.level == first.level - 1) if first.level > 0 else 0
-    ratios = [
-        task.seconds / (cost.seconds(task.bytes, task.peers + senders) or 1.0)
-        for stage in beside
-        for task in stage.tasks
-    ]
+    cost = _crowded(profile, cost, beside, full)
+    expected = _expected(profile, cost, first)
+    ratios = [task.seconds / (expected(task) or 1.0) for stage in beside for task in stage.tasks]
     mean = sum(ratios) / len(ratios)
     peak = [max(task.peak_bytes for task in stages[0].tasks) for stages in (little, alone)]
     growth = max(0, peak[1] - peak[0]) / max(1, alone[0].bytes) if first.kind != "split" else 0.0
-    return StageCost(
-        name,
-        first.level,
-        first.kind,
-        fixed,
-        per_byte,
-        exchanges,
-        first.bytes / max(1, run.source_bytes),
-        _full(profile, mean, len(first.tasks)),
-        tuple(ratio / mean for ratio in ratios),
-        first.bytes / len(first.tasks),
-        hot_share([task.bytes for task in first.tasks]) if first.kind == "key" else 0.0,
-        peak[0],
-        growth,
+    return replace(
+        cost,
+        share=first.bytes / max(1, run.source_bytes),
+        spread=tuple(ratio / mean for ratio in ratios),
+        spread_bytes=first.bytes / len(first.tasks),
+        hot=hot_share([task.bytes for task in first.tasks]) if first.kind == "key" else 0.0,
+        peak_bytes=peak[0],
+        state_per_byte=growth,
     )
+
+
+def _found(profile: JobProfile, role: str, name: str) -> list[StageTime]:
+    return [found for run in profile.of(role) if (found := run.stage(name)) is not None]
+
+
+def _expected(profile: JobProfile, cost: StageCost, stage: StageTime) -> Callable[[TaskTime], float]:
+    """What a task of this stage is to take alone, by the costs."""
+    run = next(run for run in profile.runs if stage in run.stages)
+    senders = sum(len(each.tasks) for each in run.stages if each.level == stage.level - 1) if stage.level > 0 else 0
+    return lambda task: cost.seconds(task.bytes, task.peers + senders)
+
+
+def _crowded(profile: JobProfile, cost: StageCost, beside: Sequence[StageTime], full: Sequence[StageTime]) -> StageCost:
+    """The costs with those on a machine each of whose cores has a task, from small tasks and large ones on all slots.
+
+    Where these are of about one size, both costs grow alike.
+    """
+    (few, few_s), (much, much_s) = (_beyond(profile, cost, stages) for stages in (beside, full))
+    here = min(-(-profile.slots // profile.machines), min(len(stage.tasks) for stage in (*beside, *full)))
+    if here <= 1 or profile.machine_cores <= 1:
+        return cost
+    over, within = max(1.0, here / profile.machine_cores), min(here, profile.machine_cores)
+    part = (profile.machine_cores - 1) / (within - 1)
+
+    def on_all(alone_s: float, crowded_s: float) -> float:
+        return max(alone_s, alone_s + (crowded_s / over - alone_s) * part)
+
+    if much > APART * few and much_s > few_s:
+        per_byte = min((much_s - few_s) / (much - few), much_s / much)
+        fixed = few_s - per_byte * few
+    else:
+        factor = much_s / (cost.seconds(much) or 1.0)
+        fixed, per_byte = factor * cost.fixed_s, factor * cost.per_byte_s
+    return replace(cost, full_fixed_s=on_all(cost.fixed_s, fixed), full_per_byte_s=on_all(cost.per_byte_s, per_byte))
+
+
+def _beyond(profile: JobProfile, cost: StageCost, stages: Sequence[StageTime]) -> tuple[float, float]:
+    """The bytes of a task, and its seconds beyond what single blocks cost: the means of a run, of these the middle."""
+    found = []
+    for stage in stages:
+        expected = _expected(profile, replace(cost, fixed_s=0.0, per_byte_s=0.0), stage)
+        found.append(sum(task.seconds - expected(task) for task in stage.tasks) / len(stage.tasks))
+    return stages[0].bytes / len(stages[0].tasks), median(found)
 
 
 def _line(little: Sequence[StageTime], alone: Sequence[StageTime]) -> tuple[float, float]:
@@ -180,16 +226,6 @@ def _line(little: Sequence[StageTime], alone: Sequence[StageTime]) -> tuple[floa
 
 def _task_s(stages: Sequence[StageTime]) -> float:
     return median(stage.tasks[0].seconds for stage in stages)
-
-
-def _full(profile: JobProfile, ratio: float, tasks: int) -> float:
-    """The slowdown of a machine whose cores all have a task, from that with as many as there were."""
-    here = min(-(-profile.slots // profile.machines), tasks)
-    if here <= 1 or profile.machine_cores <= 1:
-        return 1.0
-    within = min(here, profile.machine_cores)
-    shared = ratio / max(1.0, here / profile.machine_cores)
-    return max(1.0, 1.0 + (shared - 1.0) * (profile.machine_cores - 1) / (within - 1))
 
 
 def hot_share(sizes: Sequence[int]) -> float:

@@ -29,6 +29,7 @@ def made_profile(
         _run("alone", cost, MUCH, 1, 1),
         _run("many", cost, LITTLE, 1, MANY),
         _run("side by side", cost, MUCH, beside, beside, is_full=True),
+        _run("full", cost, slots * MUCH, slots, slots, is_full=True),
     ]
     return JobProfile(tuple(graph), sink, slots, machines, cost.machine_cores, cost.dispatch_s, tuple(runs))
 
@@ -48,10 +49,14 @@ def _run(
 
 def _stage(tasks: Tasks, buckets: int, is_full: bool) -> StageTime:
     stage = tasks.stage
-    factor = stage.full if is_full else 1.0
     peers = buckets if stage.per_peer_s and stage.level == 0 else 0
     times = tuple(
-        TaskTime(factor * stage.seconds(size, tasks.peers), stage.per_byte_s * size, int(size), int(size), peers)
+        TaskTime(_task_s(tasks, size, is_full), stage.per_byte_s * size, int(size), int(size), peers)
         for size in tasks.bytes
     )
     return StageTime(stage.name, stage.level, stage.kind, times)
+
+
+def _task_s(tasks: Tasks, size: float, is_full: bool) -> float:
+    factor = tasks.stage.full(size, tasks.peers) if is_full else 1.0
+    return factor * tasks.stage.seconds(size, tasks.peers)

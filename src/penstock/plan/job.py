@@ -51,8 +51,8 @@ class RunTime:
 
     `role` says what it is for: "cold" began with new Python workers; "little" had one split as small as there is, and
     "alone" one as large as the sample, so that one task ran at a time; "many" is as "little", with many buckets; "side
-    by side" had tasks for all slots. `waits_s` are the times between levels, and `gap_s` is how long a slot was free
-    between two tasks, in the mean.
+    by side" had several tasks for every slot, and "full" one, as large as the sample if the source has so much.
+    `waits_s` are the times between levels, and `gap_s` is how long a slot was free between two tasks, in the mean.
     """
 
     role: str

@@ -15,7 +15,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import mean
 from typing import TYPE_CHECKING, Any
@@ -50,18 +50,19 @@ LITTLE = 64
 MANY = 64
 """Buckets, to see what a block costs."""
 EMPTY_TASKS = 200
-MARK = "PENSTOCK_PROFILE"
+WARM, WARMING, MARK = "warm", 2, "PENSTOCK_PROFILE"
 SINKS = ("collect", "parquet", "csv", "json")
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a run of the sample is cut: splits of about so many bytes, until they are as large as the sample together."""
+    """How a run of the sample is cut: into so many splits of about so many bytes, or of the sample so many bytes."""
 
     role: str
     split_bytes: int
-    sample_bytes: int
-    buckets: int
+    buckets: int = 1
+    splits: int | None = 1
+    sample_bytes: int = 0
 
 
 class SampleJob(BatchJob):
@@ -74,6 +75,8 @@ class SampleJob(BatchJob):
     def _splits(self, split_bytes: int | None) -> Sequence[Split]:
         found = splits_of(self.tree, self.control, self.aligns, self.cores, self.shape.split_bytes)
         taken, size = 0, 0
+        if self.shape.splits is not None:
+            return found[: self.shape.splits]
         while taken < len(found) and (not taken or size < self.shape.sample_bytes):
             size += found[taken].bytes
             taken += 1
@@ -106,10 +109,10 @@ def job_profile(
         raise GraphError("scale: the source must have items to measure; got none; give a stream that has some")
     with _own_workers(context), tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as place:
         sampler = _Sampler(leaf, spark, sink, Path(place), options)
-        runs = [sampler.timed(shape) for shape in shapes(cut, min(sample, whole), at_a_time, repeats)]
+        runs = [sampler.timed(shape) for shape in shapes(cut, sample, whole, at_a_time, repeats)]
         dispatch_s = min(_dispatch_s(spark) for _ in range(2))
     machines, cores = _machines(context)
-    kept = tuple(run for run in runs if run.role != "warm")
+    kept = tuple(run for run in runs if run.role != WARM)
     return JobProfile(graph, sink, at_a_time, machines, cores, dispatch_s, kept)
 
 
@@ -133,17 +136,26 @@ def _named(stage: Stage) -> str:
     return f"{stage.name}: {', '.join(labels) or 'nothing but handing on'}"
 
 
-def shapes(cut: Cut, sample: int, slots: int, repeats: int) -> Iterator[Shape]:
-    """The runs of a sample, in the order in which they are made."""
-    little = max(1, sample // LITTLE)
-    yield Shape("cold", little, 1, 1)
-    yield from (Shape("little", little, 1, 1) for _ in range(repeats))
-    yield from (Shape("alone", sample, 1, 1) for _ in range(repeats))
-    if cut.exchanges:
-        yield from (Shape("many", little, 1, MANY) for _ in range(2))
-    each = max(1, sample // (TASKS_A_CORE * slots))
-    roles = ["warm", *(["side by side"] * repeats)]
-    yield from (Shape(role, each, sample, max(8, 2 * slots)) for role in roles)
+def shapes(cut: Cut, sample: int, whole: int, slots: int, repeats: int) -> Iterator[Shape]:
+    """The runs of a sample, in the order in which they are made.
+
+    Each shape runs a few times before it is measured, those for all slots first: new workers compile, and touch
+    memory that nobody has touched. Then the shapes take turns, so that a disturbance strikes all alike.
+    """
+    most = min(sample, whole)
+    little, each, large = (
+        max(1, most // LITTLE),
+        max(1, most // (TASKS_A_CORE * slots)),
+        min(sample, -(-whole // slots)),
+    )
+    found = [Shape("side by side", each, max(8, 2 * slots), None, most), Shape("full", large, slots, slots)]
+    found += [Shape("little", little), Shape("alone", most)]
+    found += [Shape("many", little, MANY)] if cut.exchanges else []
+    yield Shape("cold", little)
+    for shape in found:
+        yield from [replace(shape, role=WARM)] * WARMING
+    for _ in range(repeats):
+        yield from found
 
 
 def own_sizes(leaf: n.GraphNode, slots: Sequence[int], split_bytes: int | None) -> dict[int, tuple[int, ...]]:
