@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -24,6 +24,9 @@ BLOCK = 4096
 SAMPLES = 1024
 REPEATS = 3
 OUTLYING = 3
+NARROWER, APART = 8, 1.5
+"""So many times smaller are firings that tell what one costs however few items it takes; those that are not at least
+so many times smaller tell nothing."""
 
 
 def profile(
@@ -40,18 +43,28 @@ def profile(
     first = partial(_first, leaves[0].source, sample, width, most_bytes)
     options = {**options, "width": width}
     _, fused = _ran(leaves, first, {**options, "fuse": True})
+    few, narrow = max(1, sample // NARROWER), max(1, width // NARROWER)
+    _, small = _ran(
+        leaves, partial(_first, leaves[0].source, few, narrow, most_bytes), {"fuse": False, **options, "width": narrow}
+    )
     fused_s = sum(firing.kernel_s for firing in fused)
-    return replace(measured(leaves, first, sample, **options), fused_s=fused_s)
+    return replace(measured(leaves, first, sample, small, **options), fused_s=fused_s)
 
 
 def measured(
-    leaves: tuple[n.GraphNode, ...], first: Callable[[], Iterator[Batch]], sample: int, **options: Any
+    leaves: tuple[n.GraphNode, ...],
+    first: Callable[[], Iterator[Batch]],
+    sample: int,
+    small: Sequence[Firing] = (),
+    **options: Any,
 ) -> Profile:
     """Measure every node on some batches, so many items, which `first` gives as often as it is asked.
 
-    With `fuse=True`, as few loops as can be instead.
+    `small` are firings of the same nodes on fewer items, if any are known. With `fuse=True`, as few loops as can be
+    instead of all nodes.
     """
-    return Profile(sample, tuple(_nodes(*_ran(leaves, first, {"fuse": False, **options}))))
+    run, firings = _ran(leaves, first, {"fuse": False, **options})
+    return Profile(sample, tuple(_nodes(run, _by_node(firings), _by_node(small))))
 
 
 def _ran(
@@ -98,26 +111,54 @@ def _first(source: n.Source, sample: int, width: int, most_bytes: int | None) ->
     return (replace(batch, places=None) for batch in arriving(source, pieces()))
 
 
-def _nodes(run: Run, found: Sequence[Firing]) -> Iterator[NodeProfile]:
+def _by_node(found: Sequence[Firing]) -> dict[str, list[Firing]]:
     firings: dict[str, list[Firing]] = {}
     for firing in found:
         if firing.items:
             firings.setdefault(firing.node, []).append(firing)
+    return firings
+
+
+def _nodes(run: Run, firings: Mapping[str, list[Firing]], small: Mapping[str, list[Firing]]) -> Iterator[NodeProfile]:
     for node, told in zip(run.nodes, run.statistics().nodes, strict=True):
         each = firings.get(node.name, [])
-        # Where streams meet there is no loop: all that is done there is the node's own.
-        own = [firing.seconds if isinstance(node, JointNode) else firing.kernel_s for firing in each]
-        samples = _steady([spent / firing.items for spent, firing in zip(own, each, strict=True)])
-        passing = _steady([(firing.seconds - spent) / firing.items for spent, firing in zip(own, each, strict=True)])
+        firing_s = fixed(each, small.get(node.name, []))
+        around = [max(firing.seconds - firing.kernel_s - firing_s, 0.0) for firing in each]
+        own = [firing.kernel_s for firing in each]
+        if isinstance(node, JointNode):  # where streams meet there is no loop: all that is done there is the node's own
+            own, around = around, [0.0] * len(each)
+        samples, passing = (_steady([s / f.items for s, f in zip(of, each, strict=True)]) for of in (own, around))
         weights = [firing.items for firing in each]
         per_item, passing_s = (float(np.average(of, weights=weights)) if each else 0.0 for of in (samples, passing))
         sinks = run.planned.codes[node.segment].sinks
         size = max((bytes_of(sink) for sink in islice(sinks, 1)), default=0)
         some = tuple(samples[:: max(1, len(samples) // SAMPLES)][:SAMPLES])
-        yield NodeProfile(told.name, told.items, told.outputs, per_item * told.items, per_item, some, size, passing_s)
+        counts = told.items, told.outputs, per_item * told.items, per_item, some, size
+        yield NodeProfile(told.name, *counts, passing_s, firing_s, told.signals)
+
+
+def fixed(large: Sequence[Firing], small: Sequence[Firing]) -> float:
+    """What a firing costs however few items it takes, outside its loop: by a line through firings of two sizes.
+
+    >>> large, small = [Firing("a", 0.0, 9.0, 80, 0, 0)], [Firing("a", 0.0, 2.0, 10, 0, 0)]
+    >>> fixed(large, small), fixed(large, large)
+    (1.0, 0.0)
+    """
+    if not large or not small:
+        return 0.0
+    (many, many_s), (few, few_s) = (_middle(each) for each in (large, small))
+    if many < APART * few:
+        return 0.0
+    return min(max((many * few_s - few * many_s) / (many - few), 0.0), few_s)
+
+
+def _middle(firings: Sequence[Firing]) -> tuple[float, float]:
+    """The items of a firing in the mean, and its seconds outside its loop, without outliers."""
+    spent = _steady([firing.seconds - firing.kernel_s for firing in firings])
+    return float(np.mean([firing.items for firing in firings])), float(np.mean(spent))
 
 
 def _steady(samples: list[float]) -> list[float]:
-    """Seconds an item, without those outliers that come of memory that grows, or that nobody has touched before."""
+    """Seconds without those outliers that come of memory that grows, or that nobody has touched before."""
     most = OUTLYING * float(np.quantile(samples, 0.9)) if samples else 0.0
     return [min(sample, most) for sample in samples]

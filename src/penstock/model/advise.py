@@ -134,7 +134,7 @@ def advise(
 ) -> Advice:
     """Look for the best way to run a graph on at most so many cores, within so many bytes for its channels."""
     check(cores, memory, objective)
-    search = Search(NodeCosts(leaves, profile, machine.firing_s), machine, cores, memory)
+    search = Search(NodeCosts(leaves, profile), machine, cores, memory)
     found = search.found()
     fastest = search.fastest(found)
     if objective == "latency":

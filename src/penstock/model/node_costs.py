@@ -23,14 +23,13 @@ STEADY = 0.1
 
 @dataclass(frozen=True, eq=False)
 class NodeCosts:
-    """The costs of every node, by items of the source. `firing_s` is what the profile's firings have in them beside.
+    """The costs of every node, by items of the source.
 
     Refused where the profile is of another graph, or saw no item.
     """
 
     leaves: tuple[n.GraphNode, ...]
     profile: Profile
-    firing_s: float = 0.0
     loops: tuple[Segment, ...] = field(init=False)
     of_node: dict[n.GraphNode, NodeProfile] = field(init=False)
     source_items: int = field(init=False)
@@ -74,11 +73,12 @@ class NodeCosts:
     def passing_s(self, segment: Segment) -> float:
         """What it takes to get items into a loop and out of it, for one of the source, beside the firings."""
         told = self.told(segment)
-        return sum(self._passing_s(each) for each in (told[:1] + told[-1:])) / 2
+        return sum(each.passing_s * each.items / self.source_items for each in (told[:1] + told[-1:])) / 2
 
-    def _passing_s(self, node: NodeProfile) -> float:
-        fired = self.firing_s * len(node.samples) / node.items if node.items else 0.0
-        return max(node.passing_s - fired, 0.0) * node.items / self.source_items
+    def firing_s(self, segment: Segment) -> float:
+        """What a firing of a loop takes however few items it has."""
+        told = self.told(segment)
+        return sum(each.firing_s for each in (told[:1] + told[-1:])) / 2
 
     def work_s(self, segment: Segment) -> float:
         """What a loop has to do for one item of the source, in the mean. One loop of all nodes was measured as such."""

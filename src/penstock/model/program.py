@@ -222,7 +222,7 @@ def model(
     block_items: int | None = None,
 ) -> Model:
     """The model of a run with these options, each of which is refused where it is wrong."""
-    costs = NodeCosts(leaves, profile, machine.firing_s)
+    costs = NodeCosts(leaves, profile)
     whole("model", "cores", cores)
     if block_items is not None:
         whole("model", "block_items", block_items)

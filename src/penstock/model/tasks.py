@@ -158,7 +158,8 @@ class Jobs:
         costs, block = self.layout.costs, self.layout.block
         work = block * sum(costs.work_s(each) for each in part.segments)
         passing = block * sum(costs.passing_s(each) for each in part.segments)
-        around += Spent.python(self.layout.firings[part] * self.machine.firing_s) + Spent(passing)
+        fired = sum(max(costs.firing_s(each), self.machine.firing_s) for each in part.segments)
+        around += Spent.python(self.layout.firings[part] * fired) + Spent(passing)
         is_python = any(segment.is_interpreted for segment in part.segments)
         python = around.python_s + (work if is_python else 0.0)
         return Job(part.name, part.homes, work, around.seconds, python, costs.varying(part.segments[-1], block))

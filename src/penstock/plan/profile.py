@@ -21,7 +21,8 @@ class NodeProfile:
     """One node: how many items it took, seconds an item, and what came of them.
 
     What counts is the time in the node's own loop; what it takes besides to take an item from a channel, and to put
-    what comes of it into the next, is `passing_s`, and nodes that are fused do not pay it.
+    what comes of it into the next, is `passing_s`, and a firing takes `firing_s` however few items it has; nodes that
+    are fused do not pay these.
     `samples` are the seconds an item of its firings, at most 1,024 of them, spread over the run. `bytes_out` is what an
     item has that leaves, without what texts and lists hold beyond 64 bytes.
     """
@@ -34,6 +35,9 @@ class NodeProfile:
     samples: tuple[float, ...]
     bytes_out: int
     passing_s: float = 0.0
+    firing_s: float = 0.0
+    marks: int = 0
+    """How many signals and boundaries of regions it took."""
 
     @property
     def outputs_per_item(self) -> float:
