@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import numpy as np
 
 import penstock as ps
@@ -10,7 +12,7 @@ from penstock.plan.mapping import loops_of
 from penstock.plan.profile import NodeProfile, Profile
 from penstock.text import distinct
 
-IDEAL = Machine(0, 0, 0, 0, 0, 0)
+IDEAL = Machine(*[0] * len(fields(Machine)))
 """A machine on which the engine costs nothing."""
 USUAL = Machine(firing_s=1e-5, crossing_s=2e-5, byte_s=1e-10, wake_s=5e-5, sharing_s=1e-4, sharing_byte_s=4e-10)
 

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import json
 import time
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import cache
 from statistics import median
 from typing import Any
@@ -27,9 +27,10 @@ from penstock.plan.context import Costs
 from penstock.plan.machine import Machine
 
 ITEMS, SMALL, WIDTH, REPEATS = 1 << 17, 4, 1 << 12, 5
-NARROW, WIDE, FIELDS, MANY = 1 << 10, 1 << 14, 8, 1 << 20
+NARROW, WIDE, FIELDS, MANY, REGION = 1 << 10, 1 << 14, 8, 1 << 20, 16
 """Blocks of which the work hardly counts, blocks whose bytes do, how many fields of eight bytes these have, and in such
-how many items pass: enough for the memory of channels to be used again, since memory that is new costs more."""
+how many items pass: enough for the memory of channels to be used again, since memory that is new costs more. Regions
+have as many items as the last says."""
 TIMES = 3
 LONGEST_WAKE_S, LEAST_BYTE_S = 1e-4, 3e-11
 """A machine that is busy with something else wakes threads late, and hides what bytes cost; it does not always."""
@@ -101,8 +102,8 @@ def measure_cores() -> Machine:
     Times are those of the processor, so that what else the machine does makes little difference; but for how long a
     thread takes to wake. The first time does not count: it finds memory that nobody has touched.
     """
-    small, large = _pair(1, ITEMS), _pair(FIELDS, MANY)
-    _, *found = (_solved(small, large) for _ in range(1 + TIMES))
+    small, large, regions = _pair(1, ITEMS), _pair(FIELDS, MANY), _regions(ITEMS)
+    _, *found = (_with_regions(_solved(small, large), regions) for _ in range(1 + TIMES))
     return Machine(**{each.name: median(getattr(one, each.name) for one in found) for each in fields(Machine)})
 
 
@@ -122,6 +123,23 @@ def _solved(small: tuple[Stream, Stream], large: tuple[Stream, Stream]) -> Machi
     return Machine(firing, crossing, byte, wake, sharing, sharing_byte)
 
 
+def _with_regions(found: Machine, pair: tuple[Stream, Stream]) -> Machine:
+    """The costs with those of blocks that have boundaries of regions in them."""
+    apart: dict[str, Any] = {"cores": 2, "mapping": {pair[0]: 0, pair[1]: 1}}
+    two, shared = _block(pair, NARROW, **apart)[0], _block(pair, NARROW, **apart, flexible={pair[1]: 1})[0]
+    more = (shared - two - found.firing_s) / 2 - found.sharing_s - 8 * NARROW * found.sharing_byte_s
+    return replace(found, sharing_marked_s=max(more, 0.0))
+
+
+def _regions(items: int) -> tuple[Stream, Stream]:
+    """Two nodes that do hardly anything to so many items in regions, whose parents have a field that is used."""
+    offsets = np.arange(0, items + 1, REGION)
+    lists = pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(np.arange(items) * 1.0))
+    table = pa.table({"id": np.arange(len(lists)), "values": lists})
+    first = from_arrow(table, name="calibration").enumerate("values", as_="v0").map(v0=lambda v0: v0 + 1.0)
+    return first, first.map(v0=lambda v0, id: v0 + id)
+
+
 def _pair(fields: int, items: int) -> tuple[Stream, Stream]:
     """Two nodes that do hardly anything to so many items of so many fields."""
     columns = {f"v{at}": np.arange(items) * 1.0 for at in range(fields)}
@@ -139,5 +157,5 @@ def _block(pair: tuple[Stream, Stream], width: int, **options: Any) -> tuple[flo
             pass
         busy = min(busy, time.process_time() - began)
         passed = min(passed, time.perf_counter() - started)
-        items = run.statistics().nodes[0].items
+        items = run.statistics().nodes[-1].items
     return busy * width / items, passed * width / items

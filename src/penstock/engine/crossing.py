@@ -13,10 +13,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pyarrow as pa
 
 from penstock.engine.channel import Channel
-from penstock.engine.piece import Piece, last_items, last_rows, put, unmarked
-from penstock.engine.store import Records
+from penstock.engine.piece import Piece, last_items, put, taken_rows, unmarked
+from penstock.engine.store import Records, Rows
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.sink import INDEX
 
@@ -49,6 +50,8 @@ class Crossing:
         self.items = self.marks = self.taken_items = self.taken_marks = 0
         self.told = dict(self.sending.told)
         self.is_ended = False
+        self.blocks = 0
+        """How many have passed."""
 
     # In the sender's thread
 
@@ -62,6 +65,7 @@ class Crossing:
             return None
         self.items, self.marks, self.is_ended = channel.sent, channel.sent_marks, channel.is_ended
         self.told.update(told)
+        self.blocks += 1
         return Block(self._piece(count, marks), told, is_end)
 
     def _piece(self, count: int, marks: int) -> Piece:
@@ -80,7 +84,7 @@ class Crossing:
             kinds,
             control.sent_at[some] - (channel.sent - count),
             [keys[some].copy() for keys in (*control.keys, control.emitted)] if control.keys else [],
-            [last_rows(rows, number) for rows, number in zip(channel.parents, opened, strict=True)],
+            [_last_rows(rows, number) for rows, number in zip(channel.parents, opened, strict=True)],
             opened,
             [records.array[records.stop - number : records.stop].copy() for records, number in self._signals(kinds)],
             follows,
@@ -112,6 +116,10 @@ class Crossing:
             return None
         self.taken_items, self.taken_marks = channel.consumed, channel.dealt_marks
         return found
+
+
+def _last_rows(rows: Rows, count: int) -> dict[str, pa.Array]:
+    return taken_rows(rows, slice(rows.stop - count, rows.stop))
 
 
 def _receiver_of(given: Channel) -> Channel:

@@ -53,7 +53,7 @@ def piece_of(channel: Channel, taken: Ensemble, row: int, stop: int, mark: int, 
         kinds,
         taken.places[some] - row,
         [keys[some].copy() for keys in (*control.keys, control.emitted)] if control.keys else [],
-        [_taken(rows, at) for rows, at in zip(channel.parents, opened, strict=True)],
+        [taken_rows(rows, at) for rows, at in zip(channel.parents, opened, strict=True)],
         [len(at) for at in opened],
         [records.array[at] for records, at in zip(channel.records, signals, strict=True)],
         follows,
@@ -142,17 +142,9 @@ def last_items(rows: Rows, count: int) -> dict[str, Parts]:
     return {name: [part.copy() for part in each.parts(start, rows.stop)] for name, each in stores.items()}
 
 
-def last_rows(rows: Rows, count: int) -> Columns:
-    """Copies of the last rows, as columns."""
-    return {name: _copied(each.column(rows.stop).slice(rows.stop - count)) for name, each in rows.stores.items()}
-
-
-def _copied(column: pa.Array) -> pa.Array:
-    return pa.concat_arrays([column, column.slice(0, 0)])
-
-
-def _taken(rows: Rows, at: np.ndarray) -> Columns:
-    return {name: each.column(rows.stop).take(pa.array(at)) for name, each in rows.stores.items()}
+def taken_rows(rows: Rows, at: np.ndarray | slice) -> Columns:
+    """Copies of some rows, as columns."""
+    return {name: each.taken(at, rows.stop) for name, each in rows.stores.items()}
 
 
 def _put(rows: Rows, columns: Columns) -> None:

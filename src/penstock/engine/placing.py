@@ -21,11 +21,12 @@ def place(
 ) -> tuple[Places, Profile | None, Options]:
     """The places of nodes, the profile that they were chosen by, if any, and the options with what goes with them.
 
-    `fitted`, where given, stands for what the graph asks for.
+    `fitted`, where given, stands for what the graph asks for; on one core, nodes that it has elsewhere are loops of
+    their own.
     """
     o, given = options, options.mapping
     if o.cores == 1:
-        return Places(), None, o
+        return fitted or Places(), None, o
     by_hand = [each if isinstance(each, Mapping) else None for each in (given, o.flexible)]
     asked = places(leaves, o.cores, *by_hand) if fitted is None else fitted
     if o.flexible == "auto":

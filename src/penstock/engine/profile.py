@@ -6,18 +6,22 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from penstock.engine.crossing import Crossing
 from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.engine.joint import JointNode
 from penstock.engine.run import Run
 from penstock.engine.statistics import Firing
+from penstock.engine.store import Scalars
+from penstock.engine.threads import Threads
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
-from penstock.plan.capacity import bytes_of
+from penstock.graph.tree import Places, Tree
+from penstock.plan.capacity import bytes_of, parent_bytes
+from penstock.plan.mapping import inside, loops_of
 from penstock.plan.profile import NodeProfile, Profile
 
 BLOCK = 4096
@@ -27,6 +31,10 @@ OUTLYING = 3
 NARROWER, APART = 8, 1.5
 """So many times smaller are firings that tell what one costs however few items it takes; those that are not at least
 so many times smaller tell nothing."""
+WORTHWHILE = 0.95
+"""Where one loop of all nodes takes more than this share of what they take apart, nothing is saved between them."""
+FEWER = 4
+"""What crossing costs is measured on so many times fewer items."""
 
 
 def profile(
@@ -42,13 +50,18 @@ def profile(
         raise GraphError(f"profile: the sample must be a whole number of items, at least 1; got {sample!r}")
     first = partial(_first, leaves[0].source, sample, width, most_bytes)
     options = {**options, "width": width}
-    _, fused = _ran(leaves, first, {**options, "fuse": True})
+    _, fused, _ = _ran(leaves, first, {**options, "fuse": True})
     few, narrow = max(1, sample // NARROWER), max(1, width // NARROWER)
-    _, small = _ran(
+    _, small, _ = _ran(
         leaves, partial(_first, leaves[0].source, few, narrow, most_bytes), {"fuse": False, **options, "width": narrow}
     )
-    fused_s = sum(firing.kernel_s for firing in fused)
-    return replace(measured(leaves, first, sample, small, **options), fused_s=fused_s)
+    found = measured(leaves, first, sample, small, **options)
+    fused_s, alone_s = sum(firing.kernel_s for firing in fused), sum(node.seconds for node in found.nodes)
+    saved = _saved(leaves, found, first, options) if fused_s < WORTHWHILE * alone_s else {}
+    nodes = tuple(replace(node, saved_s=saved.get(at, 0.0)) for at, node in enumerate(found.nodes))
+    found = replace(found, nodes=nodes, fused_s=fused_s)
+    some = partial(_first, leaves[0].source, max(1, sample // FEWER), width, most_bytes)
+    return _with_crossing(leaves, found, some, options)
 
 
 def measured(
@@ -63,22 +76,75 @@ def measured(
     `small` are firings of the same nodes on fewer items, if any are known. With `fuse=True`, as few loops as can be
     instead of all nodes.
     """
-    run, firings = _ran(leaves, first, {"fuse": False, **options})
+    run, firings, _ = _ran(leaves, first, {"fuse": False, **options})
     return Profile(sample, tuple(_nodes(run, _by_node(firings), _by_node(small))))
+
+
+def _pairs(leaves: tuple[n.GraphNode, ...]) -> Iterator[Places]:
+    """Each node on a core with the one before it, in pairs, and then in the other pairs."""
+    depth: dict[n.GraphNode, int] = {}
+    for node in Tree(leaves).nodes:
+        depth[node] = 1 + max((depth[before] for before in node.inputs), default=-1)
+    for shift in range(2):
+        yield Places({node: (at + shift) // 2 % 2 for node, at in depth.items() if at})
+
+
+def _saved(
+    leaves: tuple[n.GraphNode, ...], found: Profile, first: Callable[[], Iterator[Batch]], options: Mapping[str, Any]
+) -> dict[int, float]:
+    """What nodes take less, by number, in one loop with the node before them."""
+    number = {node: at for at, loop in enumerate(loops_of(leaves)) for node in inside(loop)}
+    saved: dict[int, float] = {}
+    for places in _pairs(leaves):
+        run, firings, _ = _ran(leaves, first, {**options, "fuse": True, "places": places})
+        spent: dict[str, float] = {}
+        for firing in firings:
+            spent[firing.node] = spent.get(firing.node, 0.0) + firing.kernel_s
+        for loop in run.nodes:
+            members = [number[each] for each in inside(loop.segment) if each in number and not isinstance(each, n.Meet)]
+            less = sum(found.nodes[at].seconds for at in members) - spent.get(loop.name, 0.0)
+            saved |= {at: less / (len(members) - 1) for at in members[1:]}
+    return saved
+
+
+def _with_crossing(
+    leaves: tuple[n.GraphNode, ...], found: Profile, first: Callable[[], Iterator[Batch]], options: Mapping[str, Any]
+) -> Profile:
+    """The profile with what it costs that blocks cross from one core to another, on each side, in the mean."""
+    passed_s, blocks, size = 0.0, 0, 0.0
+    for places in _pairs(leaves):
+        run, _, besides_s = _ran(leaves, first, {**options, "fuse": True, "cores": 2, "places": places})
+        passed_s += besides_s
+        blocks += sum(crossing.blocks for crossing in run.crossings.values())
+        size += sum(map(_bytes, run.crossings.values()))
+    return replace(found, crossing_s=passed_s / (2 * blocks), crossing_bytes=size / blocks) if blocks else found
+
+
+def _bytes(crossing: Crossing) -> float:
+    """What has passed of items, without texts and lists."""
+    stores = crossing.sending.data.stores.values()
+    return crossing.sending.sent * sum(each.array.itemsize for each in stores if isinstance(each, Scalars))
 
 
 def _ran(
     leaves: tuple[n.GraphNode, ...], first: Callable[[], Iterator[Batch]], options: dict[str, Any]
-) -> tuple[Run, list[Firing]]:
-    """A run on some batches, after one that does not count, and the best that each of its firings took in a few."""
+) -> tuple[Run, list[Firing], float]:
+    """A run on some batches, after one that does not count, and the best that each of its firings took in a few.
+
+    And of several cores, what they had to do besides.
+    """
     given: dict[str, Any] = {"clock": time.thread_time, "width": BLOCK, **options, "trace": True}
     found: list[list[Firing]] = []
+    besides: list[float] = []
     for _ in range(1 + REPEATS):
         run = Run(leaves, batches_in=first(), **given)
-        for _ in run.scheduler().run():
+        scheduler = run.scheduler()
+        for _ in scheduler.run():
             pass
         found.append(list(run.firings))
-    return run, best(found[1:])
+        whole_s = sum(scheduler.spent_s) if isinstance(scheduler, Threads) else 0.0
+        besides.append(max(whole_s - sum(node.counter.seconds for node in run.nodes), 0.0))
+    return run, best(found[1:]), min(besides[1:])
 
 
 def best(runs: Sequence[Sequence[Firing]]) -> list[Firing]:
@@ -131,10 +197,10 @@ def _nodes(run: Run, firings: Mapping[str, list[Firing]], small: Mapping[str, li
         weights = [firing.items for firing in each]
         per_item, passing_s = (float(np.average(of, weights=weights)) if each else 0.0 for of in (samples, passing))
         sinks = run.planned.codes[node.segment].sinks
-        size = max((bytes_of(sink) for sink in islice(sinks, 1)), default=0)
+        size, parents = next(((bytes_of(sink), parent_bytes(sink)) for sink in sinks), (0, 0))
         some = tuple(samples[:: max(1, len(samples) // SAMPLES)][:SAMPLES])
         counts = told.items, told.outputs, per_item * told.items, per_item, some, size
-        yield NodeProfile(told.name, *counts, passing_s, firing_s, told.signals)
+        yield NodeProfile(told.name, *counts, passing_s, firing_s, parent_bytes=parents, marks=told.signals)
 
 
 def fixed(large: Sequence[Firing], small: Sequence[Firing]) -> float:

@@ -115,6 +115,8 @@ class Run:
     def _mapped(self) -> dict[Segment, int]:
         """The core of each loop."""
         segments, cores, given = self.planned.segments, self.options.cores, self.options.mapping
+        if cores == 1:
+            return dict.fromkeys(segments, 0)
         if not isinstance(given, Statistics):
             return mapped(segments, cores, self.tree.places.cores)
         names = [node.name for node in given.nodes]

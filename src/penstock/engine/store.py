@@ -41,6 +41,9 @@ class Store(Protocol):
     def column(self, stop: int) -> pa.Array:
         """All values up to a place as a column that lasts only until the store changes."""
 
+    def taken(self, at: np.ndarray | slice, stop: int) -> pa.Array:
+        """The values at some of the places up to one, as a column of their own."""
+
 
 def store(t: pa.DataType, size: int) -> Store:
     """An empty store for `size` values of a type; elements of lists and texts grow with what is put."""
@@ -79,9 +82,13 @@ class Scalars:
         self.array[: stop - start] = self.array[start:stop]
 
     def column(self, stop: int) -> pa.Array:
-        if pt.is_boolean(self.type):
-            return pa.array(self.array[:stop])
-        return scalars_to_arrow(self.array[:stop], self.type)
+        return self._as_column(self.array[:stop])
+
+    def taken(self, at: np.ndarray | slice, stop: int) -> pa.Array:
+        return self._as_column(self.array[at].copy() if isinstance(at, slice) else self.array[at])
+
+    def _as_column(self, values: np.ndarray) -> pa.Array:
+        return pa.array(values) if pt.is_boolean(self.type) else scalars_to_arrow(values, self.type)
 
 
 class Arrays:
@@ -108,6 +115,9 @@ class Arrays:
     def column(self, stop: int) -> pa.Array:
         size = self.type.list_size
         return pa.FixedSizeListArray.from_arrays(self.elements.column(stop * size), type=self.type)
+
+    def taken(self, at: np.ndarray | slice, stop: int) -> pa.Array:
+        return _taken(self.column(stop), at)
 
 
 class Lists:
@@ -158,6 +168,15 @@ class Lists:
         if types.is_text(self.type):
             return typed(lists_to_arrow(offsets, elements.buffers()[1] or b"", self.type), self.type)
         return typed(lists_to_arrow(offsets, elements, self.type), self.type)
+
+    def taken(self, at: np.ndarray | slice, stop: int) -> pa.Array:
+        return _taken(self.column(stop), at)
+
+
+def _taken(column: pa.Array, at: np.ndarray | slice) -> pa.Array:
+    if isinstance(at, slice):
+        return pa.concat_arrays([column[at], column[:0]])
+    return column.take(pa.array(at))
 
 
 def _parts(values: pa.Array) -> tuple[np.ndarray, pa.Array]:

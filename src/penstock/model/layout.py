@@ -72,9 +72,12 @@ class Layout:
         """How many items of the source make a block here: so many that every loop fires once for it, or less often."""
         self.firings: dict[Part, float] = {}
         """How often a part fires for a block: at most once, and as often as the part before."""
+        own = {part: self.block * self._rate(part.segments[0]) / self.width(part.segments[0]) for part in self.parts}
+        for part in reversed(self.parts):  # one whose channel is full before it has all its items fires as room is made
+            full = [taker for fed, taker in self.takers[part] if self.items(fed) > own[part] * self.capacity(fed, part)]
+            own[part] = max([own[part], *(own[taker] for taker in full)])
         for part in self.parts:
-            own = self.block * self._rate(part.segments[0]) / self.width(part.segments[0])
-            self.firings[part] = min(1.0, max([own, *(self.firings[before] for _, before in self.feeders(part))]))
+            self.firings[part] = min(1.0, max([own[part], *(self.firings[before] for _, before in self.feeders(part))]))
 
     def _rate(self, segment: Segment) -> float:
         return self.costs.taken(segment) or 1.0 / WIDTH
@@ -164,7 +167,7 @@ class Layout:
 
     def bytes(self, fed: Segment) -> float:
         """How many bytes of a block pass a channel."""
-        return self.items(fed) * self.costs.item_bytes(fed.edge)
+        return self.costs.channel_bytes(fed) * self.block
 
     def memory_bytes(self) -> float:
         """The bytes of all channels: a queue has room for twice what it holds."""

@@ -17,6 +17,8 @@ from penstock.plan.profile import NodeProfile, Profile
 
 STEPS = 256
 """A stretch is looked at in at most so many steps."""
+LEAST = 0.05
+"""A loop takes at least this share of what its nodes take in loops of their own, however much is saved between them."""
 STEADY = 0.1
 """Times whose deviation is at most this share of their mean are taken for constant: buffers even them out."""
 
@@ -70,6 +72,15 @@ class NodeCosts:
             return self.of_node[edge].bytes_out
         return sum(types.size(each) for each in edge.shape.fields.values())
 
+    def marks(self, fed: Segment) -> float:
+        """How many signals and boundaries of regions come through the channel to a loop, for an item of the source."""
+        return sum(each.marks for each in self.told(fed)[:1]) / self.source_items
+
+    def channel_bytes(self, fed: Segment) -> float:
+        """The bytes that pass a channel for an item of the source: parents pass once for a region."""
+        parents = self.of_node[fed.edge].parent_bytes if fed.edge in self.of_node else 0
+        return self.given(fed.edge) * (self.item_bytes(fed.edge) - parents) + self.marks(fed) / 2 * parents
+
     def passing_s(self, segment: Segment) -> float:
         """What it takes to get items into a loop and out of it, for one of the source, beside the firings."""
         told = self.told(segment)
@@ -82,10 +93,16 @@ class NodeCosts:
 
     def work_s(self, segment: Segment) -> float:
         """What a loop has to do for one item of the source, in the mean. One loop of all nodes was measured as such."""
-        told, fused_s = self.told(segment), self.profile.fused_s
-        if fused_s is None or not self.of_node.keys() <= set(inside(segment)):
-            fused_s = sum(each.seconds for each in told)
+        within, fused_s = set(inside(segment)), self.profile.fused_s
+        if fused_s is None or not self.of_node.keys() <= within:
+            behind = [node for node in within if node in self.of_node and not within.isdisjoint(node.inputs)]
+            alone_s, saved_s = self._alone_s(segment), sum(self.of_node[node].saved_s for node in behind)
+            fused_s = max(alone_s - saved_s, LEAST * alone_s)
         return fused_s / self.source_items
+
+    def _alone_s(self, segment: Segment) -> float:
+        """What the nodes of a loop took in loops of their own."""
+        return sum(each.seconds for each in self.told(segment))
 
     def steps(self, block: float) -> int:
         """In how many blocks of so many items the profile was measured."""
@@ -100,10 +117,11 @@ class NodeCosts:
         told = [each for each in self.told(segment) if len(each.samples) > 1 and each.seconds > 0]
         if steps == 1 or not told:
             return None
-        total = np.full(steps, self.work_s(segment) - sum(each.seconds for each in told) / self.source_items)
+        total = np.full(steps, self._alone_s(segment) - sum(each.seconds for each in told))
         for each in told:
             shape = stretched(each.samples, steps)
-            total += shape / max(float(shape.mean()), 1e-300) * each.seconds / self.source_items
+            total += shape / max(float(shape.mean()), 1e-300) * each.seconds
+        total *= self.work_s(segment) / max(self._alone_s(segment), 1e-300)
         is_steady = float(total.std()) <= STEADY * float(total.mean())
         return None if is_steady else [float(value) * block for value in total]
 

@@ -1,13 +1,14 @@
 """The tasks of a run on cores, with what each has to do for a block: loops, and splits and merges around copies.
 
 Passing a block to another core is work of both cores. All that the engine does around the compiled loops holds Python's
-lock, which one core at a time has; so do functions that do not compile.
+lock, which one core at a time has; so do functions that do not compile. Who wants the lock finds it held by others for
+the share of the time that these need it, and then they take turns: so much longer does it take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 from penstock.model.layout import Layout, Part
 from penstock.plan.capacity import AHEAD
@@ -74,15 +75,19 @@ class Jobs:
     layout: Layout
     machine: Machine
     shares: dict[Part, tuple[float, ...]] = field(init=False)
+    held: list[float] = field(init=False)
+    """For which share of the time each core has Python's lock."""
     jobs: list[Job] = field(init=False)
 
     def __post_init__(self) -> None:
         flexible = [part for part in self.layout.parts if part.is_flexible]
         self.shares = {part: (1.0 / len(part.homes),) * len(part.homes) for part in flexible}
+        self.held = [0.0] * self.layout.choice.cores
         self.jobs = self._jobs()
-        for _ in range(ROUNDS if flexible else 0):
+        for _ in range(ROUNDS if len(self.cores()) > 1 else 0):
             for part in flexible:
                 self.shares[part] = self._shared(part)
+            self.held = self._held()
             self.jobs = self._jobs()
 
     def _shared(self, part: Part) -> tuple[float, ...]:
@@ -90,14 +95,28 @@ class Jobs:
         others = [loads[c] - share * own for c, share in zip(part.homes, self.shares[part], strict=True)]
         return filled(others, own)
 
+    def _held(self) -> list[float]:
+        whole = max(*self.loads(), self.python_s, 1e-12)
+        return [python_s / whole for python_s in self._by_core(lambda job: job.python_s)]
+
+    def _waiting_s(self, homes: Sequence[int], shares: Sequence[float], python_s: float) -> float:
+        """How long a job waits for Python's lock that needs it for so long, on cores that have such shares of it."""
+        others = sum(share * (sum(self.held) - self.held[core]) for core, share in zip(homes, shares, strict=True))
+        return python_s * others
+
     def loads(self) -> list[float]:
         """What each core has to do for a block."""
+        return self._by_core(lambda job: job.total_s)
+
+    def _by_core(self, seconds: Callable[[Job], float]) -> list[float]:
         found = [0.0] * self.layout.choice.cores
-        shares = {part.name: each for part, each in self.shares.items()}
         for job in self.jobs:
-            for core, share in zip(job.homes, shares.get(job.name, (1.0,)), strict=True):
-                found[core] += share * job.total_s
+            for core, share in zip(job.homes, self._shares(job), strict=True):
+                found[core] += share * seconds(job)
         return found
+
+    def _shares(self, job: Job) -> tuple[float, ...]:
+        return next((each for part, each in self.shares.items() if part.name == job.name), (1.0,))
 
     @property
     def python_s(self) -> float:
@@ -134,7 +153,10 @@ class Jobs:
                 found += [self._split(part), self._copies(part), self._merge(part)]
             else:
                 found.append(self._plain(part))
-        return found
+        return [self._with_waiting(job) for job in found]
+
+    def _with_waiting(self, job: Job) -> Job:
+        return replace(job, around_s=job.around_s + self._waiting_s(job.homes, self._shares(job), job.python_s))
 
     def _plain(self, part: Part) -> Job:
         layout = self.layout
@@ -179,7 +201,9 @@ class Jobs:
 
     def _shared_out(self, part: Part, core: int, channels: Sequence[Segment]) -> Spent:
         """What it costs on a core to share out what a part takes, or to put in order what it gives."""
-        around = Spent.python(self.layout.firings[part] * self.machine.sharing_s)
+        is_marked = any(self.layout.costs.marks(fed) for fed in channels)
+        fixed = self.machine.sharing_s + is_marked * self.machine.sharing_marked_s
+        around = Spent.python(self.layout.firings[part] * fixed)
         around += Spent(sum(map(self.layout.bytes, channels)) * self.machine.sharing_byte_s)
         for home, share in zip(part.homes, self.shares[part], strict=True):
             for fed in channels:
@@ -197,8 +221,14 @@ class Jobs:
         """What one side of a channel has to do for a block that crosses; nothing, within a core."""
         if here == there:
             return Spent()
-        fixed = self.layout.firings[sender] * self.machine.crossing_s
+        fixed = self.layout.firings[sender] * self._crossing_s
         return Spent.python(fixed) + Spent(self.layout.bytes(fed) * self.machine.byte_s)
+
+    @property
+    def _crossing_s(self) -> float:
+        """What a block costs to cross however few bytes it has: as measured of this graph, but no less than of any."""
+        profile, machine = self.layout.costs.profile, self.machine
+        return max((profile.crossing_s or 0.0) - machine.byte_s * profile.crossing_bytes, machine.crossing_s)
 
     # The channels
 

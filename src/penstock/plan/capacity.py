@@ -89,6 +89,11 @@ def bytes_of(sink: Sink) -> int:
     return sum(types.size(column.type) for outlet in (sink.items, *sink.parents) for column in outlet.columns) or 1
 
 
+def parent_bytes(sink: Sink) -> int:
+    """How many of these are those of the parents."""
+    return sum(types.size(column.type) for outlet in sink.parents for column in outlet.columns)
+
+
 def usual(width: int, item_bytes: int, is_shared: bool, many: int = MANY) -> int:
     """How many items a channel holds, where that is open: to or from a flexible node, or any other."""
     held, fewest, most = (SHARED, AHEAD + 1, SHARED * width) if is_shared else (many, 2, ROOMY)
@@ -96,12 +101,16 @@ def usual(width: int, item_bytes: int, is_shared: bool, many: int = MANY) -> int
 
 
 def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
-    """The bounds of the channel behind a cut: as asked for, if they are large enough, else a few ensembles."""
+    """The bounds of the channel behind a cut: as asked for, if they are large enough, else a few ensembles.
+
+    Besides these there is room for the most that one item gives: a sender stops where that does not fit, and would else
+    leave as much of the ensembles empty.
+    """
     items, marks = least(sink)
     marks += wanted.is_balanced
     is_shared = sender.copies > 0 or (sink.feeds is not None and sink.feeds.copies > 0)
     room = usual(wanted.width, bytes_of(sink), is_shared, wanted.many)
-    capacity = max(room, items) if wanted.items is None else wanted.items
+    capacity = room + items - 1 if wanted.items is None else wanted.items
     signals = max(room, marks) if wanted.signals is None else wanted.signals
     where = f"run: the channel behind {sink.node.label}"
     if capacity < items:

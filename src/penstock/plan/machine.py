@@ -26,6 +26,8 @@ class Machine:
     sharing_s: float = 1.5e-4
     """What a split costs for a block, and a merge as much again."""
     sharing_byte_s: float = 4e-10
+    sharing_marked_s: float = 3e-4
+    """What a block costs a split more that has boundaries of regions in it, and a merge as much again."""
 
     def __post_init__(self) -> None:
         for each in fields(self):

@@ -36,6 +36,10 @@ class NodeProfile:
     bytes_out: int
     passing_s: float = 0.0
     firing_s: float = 0.0
+    saved_s: float = 0.0
+    """How much less of `seconds` it takes in one loop with the node before: what passes between them is not stored."""
+    parent_bytes: int = 0
+    """How many of `bytes_out` are those of its parents, which are there once for all items of a region."""
     marks: int = 0
     """How many signals and boundaries of regions it took."""
 
@@ -62,6 +66,10 @@ class Profile:
     sample: int
     nodes: tuple[NodeProfile, ...]
     fused_s: float | None = None
+    crossing_s: float | None = None
+    """What a block costs on each side that crosses from one core to another, if that was measured; it had so many bytes
+    in the mean."""
+    crossing_bytes: float = 0.0
 
     def costs(self, loops: Sequence[Segment]) -> list[float]:
         """The seconds that each loop took, where they are those of the same graph; refused where not."""
