@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -13,6 +13,7 @@ from tests.property.check import difference
 from tests.property.settings import CREDITS, Setting
 
 import penstock as ps
+from penstock.engine.loop import RunningLoop
 from penstock.engine.options import CONTEXTS
 from penstock.engine.run import Run
 from penstock.graph import reference
@@ -290,6 +291,28 @@ def test_too_few_signals_for_what_comes_of_one_item() -> None:
     found = ps.from_items([{"k": 1, "v": 2}]).regions(by="k").map(w=lambda v: v).aggregate(total=ps.sum("w"))
     with pytest.raises(ps.GraphError, match=r"must hold at least 2 signals and boundaries .*; got capacity_signals=1"):
         found.prepare(fuse=False, capacity_signals=1)
+
+
+def test_a_list_is_not_left_while_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a list's elements few pass: room for all was there when most had gone by, and the loop need not come back."""
+    calls, call = [], RunningLoop._call
+    monkeypatch.setattr(RunningLoop, "_call", lambda loop, *given: calls.append(loop) or call(loop, *given))
+    lists = ps.from_items([{"v": list(range(100))} for _ in range(4)])
+    last = lists.enumerate("v", as_="w").filter(lambda w: w % 10 == 0).map(x=lambda w: w + 1)
+    run = last.prepare(spark=False, cores=2, mapping={last: 1}, width=16, capacity=32, compile=False)
+    assert run.collect().num_rows == 40
+    first = [loop for loop in calls if loop.code.segment is run.planned.segments[0]]
+    assert len(first) <= 6
+
+
+def _once(v: int) -> Iterator[int]:
+    yield v
+
+
+def test_a_channel_has_room_for_a_few_ensembles_beside_the_most_of_one_item() -> None:
+    stream = ps.from_items([{"v": 1}]).flat_map(_once, to="w", at_most=50).map(x=lambda w: w)
+    run = stream.prepare(spark=False, fuse=False, width=100, compile=False)
+    assert {each.items for each in run.bounds.values()} == {64 * 100 + 50 - 1}
 
 
 def test_a_run_runs_once() -> None:

@@ -44,6 +44,39 @@ def test_nodes_can_be_measured_together() -> None:
     assert [len(measured((node,), first, 1000, fuse=fuse).nodes) for fuse in (True, False)] == [1, 2]
 
 
+def test_what_a_firing_costs_is_told_apart_from_its_items() -> None:
+    found = numbers(100_000).map(w=lambda v: v + 1).map(x=lambda w: w + 1).profile(50_000, width=1024)
+    for node in found.nodes:
+        assert 0 < node.firing_s < 1e-3
+        assert 0 <= node.passing_s < node.firing_s / 10  # an item costs next to nothing
+
+
+def test_firings_of_one_size_tell_nothing_of_a_firing() -> None:
+    assert numbers(100).map(w=lambda v: v + 1).profile(100, width=1).nodes[0].firing_s == 0.0
+
+
+def test_what_fusing_saves_is_measured_where_it_saves_something() -> None:
+    lists = ps.from_numpy({"v": np.arange(400 * 256).reshape(400, 256)})
+    light = lists.enumerate("v", as_="w").filter(lambda w: w % 16 == 0).aggregate(total=ps.sum("w"))
+    found = light.profile(400, width=4096)
+    assert found.fused_s is not None
+    assert found.fused_s < sum(node.seconds for node in found.nodes)
+    assert found.nodes[1].saved_s != 0.0
+    assert found.nodes[0].saved_s == 0.0  # nothing is before it
+    assert [node.marks for node in found.nodes] == [0, 800, 800]
+    assert found.nodes[0].parent_bytes > 0
+
+
+def test_what_crossing_costs_is_measured() -> None:
+    two = numbers(10_000).map(w=lambda v: v + 1).map(x=lambda w: w + 1).map(y=lambda x: x + 1)
+    found = two.profile(8000, width=256)
+    assert found.crossing_s is not None
+    assert 0 < found.crossing_s < 1e-2
+    assert found.crossing_bytes > 0
+    alone = numbers(10_000).map(w=lambda v: v + 1).profile(8000, width=256)
+    assert alone.crossing_s is None  # there is nothing that could cross
+
+
 def test_a_wrong_sample_is_refused() -> None:
     with pytest.raises(GraphError, match="profile: the sample must be a whole number of items, at least 1; got 0"):
         numbers(10).map(w=lambda v: v).profile(0)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.engine.store import Records, Rows, store
+from penstock.engine.store import LINE_BYTES, Records, Rows, Scalars, store
 from penstock.graph.source import from_plain, to_plain
 
 INTEGERS, TEXTS, BYTES = st.integers(-100, 100), st.text(max_size=4), st.binary(max_size=4)
@@ -111,3 +111,34 @@ def test_the_index_that_follows_stays_when_rows_are_moved() -> None:
         array[rows.stop : rows.stop + 3] = [first, first + 1, first + 2]
         rows.stop += 2
         rows.start = rows.stop - first // 2 % 2  # now and then a row is left, and moved
+
+
+def test_arrays_begin_at_a_line_of_the_cache_also_where_they_grow() -> None:
+    made = Scalars(pa.float64(), 3)
+    for count in (3, 100, 5000):
+        made.put(0, pa.array(np.arange(count) * 1.0))
+        assert made.array.ctypes.data % LINE_BYTES == 0
+        assert made.column(count).to_pylist() == list(range(count))
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_some_values_are_copied(kind: str) -> None:
+    t, _ = TYPES[kind]
+    made, values = store(t, 4), from_plain([_some(t)] * 4, t)
+    made.put(0, values)
+    for at in (slice(1, 3), np.array([2, 0])):
+        found = made.taken(at, 4)
+        assert found.type == values.type
+        assert to_plain(found) == to_plain(values)[:2]
+
+
+def _some(t: pa.DataType) -> Any:
+    if pa.types.is_fixed_size_list(t):
+        return [_some(t.value_type)] * t.list_size
+    if pa.types.is_list(t) or pa.types.is_large_list(t):
+        return [_some(t.value_type)] * 2
+    if pa.types.is_string(t) or pa.types.is_large_string(t):
+        return "some"
+    if pa.types.is_binary(t) or pa.types.is_large_binary(t):
+        return b"some"
+    return t == pa.bool_() or 7

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.model.profiles import IDEAL, USUAL, chain, profiled, varying
 import penstock as ps
 from penstock.errors import GraphError, ModelError, PenstockError
 from penstock.model import Drawn, Traced
+from penstock.model.node_costs import NodeCosts
 from penstock.model.program import PYTHON
 from penstock.model.tasks import filled
 from penstock.plan.machine import Machine
@@ -100,8 +102,79 @@ def test_a_crossing_is_work_of_both_cores() -> None:
     profile = profiled(last, 1e-6, 2e-6, 5e-6)
     model = last.model(profile, cores=2, mapping={first: 0, last: 1}, block_items=1000, machine=machine)
     crossing = 1e-3 + 8 * 1000 * 1e-6
-    times = [job.total_s for job in model.jobs.jobs]
-    assert times == pytest.approx([3e-3 + crossing, 5e-3 + crossing])
+    jobs = model.jobs.jobs
+    assert [job.python_s for job in jobs] == pytest.approx([1e-3, 1e-3])
+    waiting = [job.total_s - work - crossing for job, work in zip(jobs, (3e-3, 5e-3), strict=True)]
+    assert waiting == pytest.approx([1e-3 * 1e-3 / 14e-3] * 2, rel=0.02)  # for as long as the other has Python's lock
+
+
+def test_what_crossing_costs_is_what_the_profile_says_where_that_is_more() -> None:
+    first, _second, last = chain()
+    profile = profiled(last, 1e-6, 2e-6, 5e-6)
+    options: dict[str, Any] = {"cores": 2, "mapping": {first: 0, last: 1}, "block_items": 1000, "machine": USUAL}
+
+    def python_s(crossing_s: float) -> float:
+        given = replace(profile, crossing_s=crossing_s, crossing_bytes=1e5)
+        return float(last.model(given, **options).jobs.jobs[0].python_s)
+
+    assert python_s(0.0) == python_s(USUAL.crossing_s)
+    more = 1e-3 - USUAL.byte_s * 1e5 - USUAL.crossing_s
+    assert python_s(1e-3) - python_s(0.0) == pytest.approx(more)
+
+
+def test_what_fusing_saves_is_saved_where_nodes_are_in_one_loop() -> None:
+    first, second, last = chain()
+    profile = profiled(last, 1e-6, 1e-6, 1e-6)
+    nodes = tuple(replace(node, saved_s=0.4 * node.seconds) for node in profile.nodes)
+    options: dict[str, Any] = {"cores": 2, "block_items": 100, "machine": IDEAL}
+    model = last.model(replace(profile, nodes=nodes), mapping={first: 0, second: 0, last: 1}, **options)
+    assert [job.work_s / 100 for job in model.jobs.jobs] == pytest.approx([1.6e-6, 1e-6])
+
+
+def test_a_firing_costs_what_its_nodes_say() -> None:
+    first, _second, last = chain()
+    profile = profiled(last, 1e-6, 1e-6, 1e-6)
+    nodes = tuple(replace(node, firing_s=at * 1e-4) for at, node in enumerate(profile.nodes, 1))
+    model = last.model(
+        replace(profile, nodes=nodes), cores=2, mapping={first: 0, last: 1}, block_items=100, machine=IDEAL
+    )
+    assert [job.python_s for job in model.jobs.jobs] == pytest.approx([1.5e-4, 3e-4])
+
+
+def test_a_loop_fires_as_room_is_made_where_its_items_do_not_fit() -> None:
+    lists = ps.from_items([{"v": [1, 2, 3]}] * 4).enumerate("v", as_="w")
+    last = lists.map(x=lambda w: w + 1)
+    made = profiled(last, 1e-6, 1e-6, items=1000)
+    wide = replace(made.nodes[0], outputs=1_000_000)
+    profile = replace(made, nodes=(wide, replace(made.nodes[1], items=1_000_000, outputs=1_000_000)))
+    options: dict[str, Any] = {"cores": 2, "mapping": {lists: 0, last: 1}, "machine": IDEAL}
+    firings = list(last.model(profile, **options).layout.firings.values())
+    assert firings == [1.0, 1.0]
+    roomy = last.model(profile, capacities=1 << 40, **options)
+    assert next(iter(roomy.layout.firings.values())) < 0.1
+
+
+def test_parents_cross_once_for_a_region() -> None:
+    lists = ps.from_items([{"id": 7, "v": [1, 2, 3]}] * 4).enumerate("v", as_="w")
+    last = lists.map(x=lambda w: w + 1)
+    made = profiled(last, 1e-6, 1e-6, items=1000)
+    nodes = (replace(made.nodes[0], bytes_out=24, parent_bytes=16), replace(made.nodes[1], marks=200))
+    costs = NodeCosts((last.node,), replace(made, nodes=nodes))
+    (fed,) = (segment for segment in costs.loops if segment.feeder is not None)
+    assert costs.channel_bytes(fed) == pytest.approx(8 + 0.1 * 16)
+
+
+def test_regions_make_copies_dearer() -> None:
+    lists = ps.from_items([{"v": [1, 2, 3]}] * 4).enumerate("v", as_="w")
+    last = lists.map(x=lambda w: w + 1)
+    made = profiled(last, 1e-6, 1e-6, items=1000)
+    marked = replace(made, nodes=(made.nodes[0], replace(made.nodes[1], marks=200)))
+    options: dict[str, Any] = {"cores": 2, "mapping": {lists: 0, last: 1}, "flexible": {last: 1}, "machine": USUAL}
+
+    def split_s(profile: Profile) -> float:
+        return next(job.python_s for job in last.model(profile, **options).jobs.jobs if job.name.startswith("split"))
+
+    assert split_s(marked) - split_s(made) == pytest.approx(USUAL.sharing_marked_s, rel=0.01)
 
 
 def test_a_firing_costs_less_an_item_in_large_blocks() -> None:

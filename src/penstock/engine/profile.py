@@ -10,12 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from penstock.engine.crossing import Crossing
 from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.engine.joint import JointNode
 from penstock.engine.run import Run
 from penstock.engine.statistics import Firing
-from penstock.engine.store import Scalars
 from penstock.engine.threads import Threads
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
@@ -116,14 +114,17 @@ def _with_crossing(
         run, _, besides_s = _ran(leaves, first, {**options, "fuse": True, "cores": 2, "places": places})
         passed_s += besides_s
         blocks += sum(crossing.blocks for crossing in run.crossings.values())
-        size += sum(map(_bytes, run.crossings.values()))
+        size += _crossed_bytes(run)
     return replace(found, crossing_s=passed_s / (2 * blocks), crossing_bytes=size / blocks) if blocks else found
 
 
-def _bytes(crossing: Crossing) -> float:
-    """What has passed of items, without texts and lists."""
-    stores = crossing.sending.data.stores.values()
-    return crossing.sending.sent * sum(each.array.itemsize for each in stores if isinstance(each, Scalars))
+def _crossed_bytes(run: Run) -> float:
+    """What has passed from one core to another of items, without what texts and lists hold beyond 64 bytes."""
+    found = 0.0
+    for sink in (sink for code in run.planned.codes.values() for sink in code.sinks):
+        if sink.feeds is not None and sink.feeds in run.crossings:
+            found += run.crossings[sink.feeds].sending.sent * (bytes_of(sink) - parent_bytes(sink))
+    return found
 
 
 def _ran(

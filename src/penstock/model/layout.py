@@ -71,13 +71,25 @@ class Layout:
         self.block = min(self.width(part.segments[0]) / self._rate(part.segments[0]) for part in self.parts)
         """How many items of the source make a block here: so many that every loop fires once for it, or less often."""
         self.firings: dict[Part, float] = {}
-        """How often a part fires for a block: at most once, and as often as the part before."""
+        """How often a part fires for a block: at most once, and as often as the part before.
+
+        But the core with the most to do waits until a part has all the items that it takes at a time.
+        """
         own = {part: self.block * self._rate(part.segments[0]) / self.width(part.segments[0]) for part in self.parts}
         for part in reversed(self.parts):  # one whose channel is full before it has all its items fires as room is made
             full = [taker for fed, taker in self.takers[part] if self.items(fed) > own[part] * self.capacity(fed, part)]
             own[part] = max([own[part], *(own[taker] for taker in full)])
+        busiest = self._busiest()
         for part in self.parts:
-            self.firings[part] = min(1.0, max([own[part], *(self.firings[before] for _, before in self.feeders(part))]))
+            before = [each for _, each in self.feeders(part) if not part.core == each.core == busiest]
+            self.firings[part] = min(1.0, max([own[part], *(self.firings[each] for each in before)]))
+
+    def _busiest(self) -> int:
+        loads = [0.0] * self.choice.cores
+        for part in self.parts:
+            for core in part.homes:
+                loads[core] += sum(self.costs.work_s(segment) for segment in part.segments) / len(part.homes)
+        return loads.index(max(loads))
 
     def _rate(self, segment: Segment) -> float:
         return self.costs.taken(segment) or 1.0 / WIDTH
