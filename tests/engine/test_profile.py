@@ -69,12 +69,9 @@ def test_what_fusing_saves_is_measured_where_it_saves_something() -> None:
 
 def test_what_crossing_costs_is_measured() -> None:
     two = numbers(10_000).map(w=lambda v: v + 1).map(x=lambda w: w + 1).map(y=lambda x: x + 1)
-    found = two.profile(8000, width=256)
-    assert found.crossing_s is not None
-    assert 0 < found.crossing_s < 1e-2
-    assert found.crossing_bytes > 0
-    alone = numbers(10_000).map(w=lambda v: v + 1).profile(8000, width=256)
-    assert alone.crossing_s is None  # there is nothing that could cross
+    *crossed, last = two.profile(8000, width=256).nodes
+    assert all(0 < node.crossing_s < 1e-2 and node.crossing_bytes > 0 for node in crossed)
+    assert last.crossing_s == 0.0  # what leaves it is the result
 
 
 def test_a_wrong_sample_is_refused() -> None:

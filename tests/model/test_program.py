@@ -114,8 +114,8 @@ def test_what_crossing_costs_is_what_the_profile_says_where_that_is_more() -> No
     options: dict[str, Any] = {"cores": 2, "mapping": {first: 0, last: 1}, "block_items": 1000, "machine": USUAL}
 
     def python_s(crossing_s: float) -> float:
-        given = replace(profile, crossing_s=crossing_s, crossing_bytes=1e5)
-        return float(last.model(given, **options).jobs.jobs[0].python_s)
+        nodes = tuple(replace(node, crossing_s=crossing_s, crossing_bytes=1e5) for node in profile.nodes)
+        return float(last.model(replace(profile, nodes=nodes), **options).jobs.jobs[0].python_s)
 
     assert python_s(0.0) == python_s(USUAL.crossing_s)
     more = 1e-3 - USUAL.byte_s * 1e5 - USUAL.crossing_s

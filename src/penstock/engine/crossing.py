@@ -10,6 +10,8 @@ The receiver's side is a channel like any other, with its policy of credit: a bl
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -45,19 +47,22 @@ class Crossing:
     Invariant: each side is touched by its own thread only; blocks and what was taken pass by the post.
     """
 
-    def __init__(self, given: Channel) -> None:
+    def __init__(self, given: Channel, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock = clock
         self.receiving, self.sending = _receiver_of(given), _sender_of(given)
         self.items = self.marks = self.taken_items = self.taken_marks = 0
         self.told = dict(self.sending.told)
         self.is_ended = False
         self.blocks = 0
         """How many have passed."""
+        self.sending_s = self.receiving_s = 0.0
+        """What each side has spent on that."""
 
     # In the sender's thread
 
     def block(self) -> Block | None:
         """What was written since the last block; None where there is nothing."""
-        channel = self.sending
+        channel, started = self.sending, self.clock()
         count, marks = channel.sent - self.items, channel.sent_marks - self.marks
         told = {clock: place for clock, place in channel.told.items() if place != self.told[clock]}
         is_end = channel.is_ended and not self.is_ended
@@ -66,7 +71,9 @@ class Crossing:
         self.items, self.marks, self.is_ended = channel.sent, channel.sent_marks, channel.is_ended
         self.told.update(told)
         self.blocks += 1
-        return Block(self._piece(count, marks), told, is_end)
+        made = Block(self._piece(count, marks), told, is_end)
+        self.sending_s += self.clock() - started
+        return made
 
     def _piece(self, count: int, marks: int) -> Piece:
         """The last items and marks, copied."""
@@ -95,18 +102,21 @@ class Crossing:
 
     def forget(self, taken: Taken) -> None:
         """What the receiver has consumed makes room."""
+        started = self.clock()
         self.sending.consume(taken.items, taken.marks)
+        self.sending_s += self.clock() - started
 
     # In the receiver's thread
 
     def receive(self, block: Block) -> None:
         """Take over a block, as if its sender had written here."""
-        channel = self.receiving
+        channel, started = self.receiving, self.clock()
         put(channel, block.piece)
         for clock, place in block.told.items():
             channel.tell(clock, place)
         if block.is_end:
             channel.end()
+        self.receiving_s += self.clock() - started
 
     def taken(self) -> Taken | None:
         """What was consumed since it was last said; None where nothing was."""

@@ -19,6 +19,7 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
 from penstock.plan.capacity import bytes_of, parent_bytes
+from penstock.plan.fuse import Segment
 from penstock.plan.mapping import inside, loops_of
 from penstock.plan.profile import NodeProfile, Profile
 
@@ -56,10 +57,12 @@ def profile(
     found = measured(leaves, first, sample, small, **options)
     fused_s, alone_s = sum(firing.kernel_s for firing in fused), sum(node.seconds for node in found.nodes)
     saved = _saved(leaves, found, first, options) if fused_s < WORTHWHILE * alone_s else {}
-    nodes = tuple(replace(node, saved_s=saved.get(at, 0.0)) for at, node in enumerate(found.nodes))
-    found = replace(found, nodes=nodes, fused_s=fused_s)
-    some = partial(_first, leaves[0].source, max(1, sample // FEWER), width, most_bytes)
-    return _with_crossing(leaves, found, some, options)
+    crossing = _crossing(leaves, partial(_first, leaves[0].source, max(1, sample // FEWER), width, most_bytes), options)
+    nodes = []
+    for at, node in enumerate(found.nodes):
+        spent_s, size = crossing.get(at, (0.0, 0.0))
+        nodes.append(replace(node, saved_s=saved.get(at, 0.0), crossing_s=spent_s, crossing_bytes=size))
+    return replace(found, nodes=tuple(nodes), fused_s=fused_s)
 
 
 def measured(
@@ -105,26 +108,27 @@ def _saved(
     return saved
 
 
-def _with_crossing(
-    leaves: tuple[n.GraphNode, ...], found: Profile, first: Callable[[], Iterator[Batch]], options: Mapping[str, Any]
-) -> Profile:
-    """The profile with what it costs that blocks cross from one core to another, on each side, in the mean."""
-    passed_s, blocks, size = 0.0, 0, 0.0
+def _crossing(
+    leaves: tuple[n.GraphNode, ...], first: Callable[[], Iterator[Batch]], options: Mapping[str, Any]
+) -> dict[int, tuple[float, float]]:
+    """What blocks of what leaves a node, by number, cost to cross to another core, on each side, and their bytes."""
+    number = {node: at for at, loop in enumerate(loops_of(leaves)) for node in inside(loop)}
+    found: dict[int, tuple[float, float]] = {}
     for places in _pairs(leaves):
         run, _, besides_s = _ran(leaves, first, {**options, "fuse": True, "cores": 2, "places": places})
-        passed_s += besides_s
-        blocks += sum(crossing.blocks for crossing in run.crossings.values())
-        size += _crossed_bytes(run)
-    return replace(found, crossing_s=passed_s / (2 * blocks), crossing_bytes=size / blocks) if blocks else found
-
-
-def _crossed_bytes(run: Run) -> float:
-    """What has passed from one core to another of items, without what texts and lists hold beyond 64 bytes."""
-    found = 0.0
-    for sink in (sink for code in run.planned.codes.values() for sink in code.sinks):
-        if sink.feeds is not None and sink.feeds in run.crossings:
-            found += run.crossings[sink.feeds].sending.sent * (bytes_of(sink) - parent_bytes(sink))
+        crossed = {fed: each for fed, each in run.crossings.items() if each.blocks and fed.edge in number}
+        blocks = sum(each.blocks for each in crossed.values())
+        told_s = sum(each.sending_s + each.receiving_s for each in crossed.values())
+        for fed, each in crossed.items():
+            spent_s = (each.sending_s + each.receiving_s) / each.blocks + max(besides_s - told_s, 0.0) / blocks
+            found[number[fed.edge]] = (spent_s / 2, _item_bytes(run, fed) * each.sending.sent / each.blocks)
     return found
+
+
+def _item_bytes(run: Run, fed: Segment) -> int:
+    """The bytes of an item that passes a channel, without what texts and lists hold beyond 64 bytes."""
+    sinks = (sink for code in run.planned.codes.values() for sink in code.sinks if sink.feeds is fed)
+    return next(bytes_of(sink) - parent_bytes(sink) for sink in sinks)
 
 
 def _ran(

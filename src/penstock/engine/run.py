@@ -338,7 +338,7 @@ class Run:
             ) from None
         self.channels[sink.feeds] = channel
         if self.sender_core(sink.feeds) != self.receiver_core(sink.feeds):
-            crossing = self.crossings[sink.feeds] = Crossing(channel)
+            crossing = self.crossings[sink.feeds] = Crossing(channel, self.options.clock)
             self.channels[sink.feeds] = crossing.receiving
             return ChannelSink(sink, crossing.sending)
         if context == "auto" and channel.depth:

@@ -221,14 +221,13 @@ class Jobs:
         """What one side of a channel has to do for a block that crosses; nothing, within a core."""
         if here == there:
             return Spent()
-        fixed = self.layout.firings[sender] * self._crossing_s
+        fixed = self.layout.firings[sender] * self._crossing_s(fed)
         return Spent.python(fixed) + Spent(self.layout.bytes(fed) * self.machine.byte_s)
 
-    @property
-    def _crossing_s(self) -> float:
-        """What a block costs to cross however few bytes it has: as measured of this graph, but no less than of any."""
-        profile, machine = self.layout.costs.profile, self.machine
-        return max((profile.crossing_s or 0.0) - machine.byte_s * profile.crossing_bytes, machine.crossing_s)
+    def _crossing_s(self, fed: Segment) -> float:
+        """What a block costs to cross however few bytes it has: as it was measured here, but no less than anywhere."""
+        found, machine = self.layout.costs.of_node.get(fed.edge), self.machine
+        return max(machine.crossing_s, found.crossing_s - machine.byte_s * found.crossing_bytes if found else 0.0)
 
     # The channels
 

@@ -38,6 +38,9 @@ class NodeProfile:
     firing_s: float = 0.0
     saved_s: float = 0.0
     """How much less of `seconds` it takes in one loop with the node before: what passes between them is not stored."""
+    crossing_s: float = 0.0
+    """What a block of what leaves costs to cross to another core, on each side, where measured; of so many bytes."""
+    crossing_bytes: float = 0.0
     parent_bytes: int = 0
     """How many of `bytes_out` are those of its parents, which are there once for all items of a region."""
     marks: int = 0
@@ -66,10 +69,6 @@ class Profile:
     sample: int
     nodes: tuple[NodeProfile, ...]
     fused_s: float | None = None
-    crossing_s: float | None = None
-    """What a block costs on each side that crosses from one core to another, if that was measured; it had so many bytes
-    in the mean."""
-    crossing_bytes: float = 0.0
 
     def costs(self, loops: Sequence[Segment]) -> list[float]:
         """The seconds that each loop took, where they are those of the same graph; refused where not."""
