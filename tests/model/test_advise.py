@@ -106,6 +106,20 @@ def test_copies_where_the_bottleneck_moves() -> None:
     assert advice.gain > 1.6  # without copies it is 8 / 6
 
 
+def test_copies_are_where_their_items_come_from_if_that_is_nearly_as_good() -> None:
+    """As in the paper: what a copy gets need not cross to it, and it does not keep its core from feeding the other."""
+    stream = ps.from_numpy({"v": np.arange(100)})
+    for name in "abcd":
+        stream = stream.map(**{name: lambda v: v + 1})
+    costs = (14e-6, 26e-6, 26e-6, 24e-6)
+    plan = stream.advise(2, profile=profiled(stream, *costs), machine=IDEAL).plan
+    ((flexible, copies),) = plan.flexible
+    at = [name for name, _ in plan.mapping].index(flexible)
+    assert (plan.cores, copies) == (2, 1)
+    assert at > 0
+    assert plan.mapping[at - 1][1] != plan.mapping[at][1]
+
+
 def test_a_short_stream_is_over_before_cores_have_gained_something() -> None:
     last = chain()[2]
     profile = profiled(last, 4e-8, 1e-8, 5e-8, items=1000)

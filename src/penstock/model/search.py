@@ -75,6 +75,15 @@ class Candidate:
     def cores(self) -> int:
         return self.choice.cores
 
+    @property
+    def sent_back(self) -> int:
+        """How many flexible nodes are fed on their own core, so that what their copies get is sent to another and back.
+
+        Copies elsewhere come first, whatever else their core has to do; so they take work that others are waiting for.
+        """
+        layout = self.model.layout
+        return sum(part.is_flexible and layout.entry_core(part) == part.core for part in layout.parts)
+
 
 @dataclass(eq=False)
 class Search:
@@ -225,7 +234,9 @@ class Search:
     def fastest(self, candidates: list[Candidate]) -> Candidate:
         """The candidate that takes the least time; but a simpler one that is hardly slower."""
         best = min(candidates, key=lambda each: each.seconds)
-        simple = sorted(candidates, key=lambda each: (each.cores, sum(each.copies.values()), each.seconds))
+        simple = sorted(
+            candidates, key=lambda each: (each.cores, sum(each.copies.values()), each.sent_back, each.seconds)
+        )
         return next(each for each in simple if each.seconds <= best.seconds * LEAST_GAIN)
 
     # Blocks and capacities
