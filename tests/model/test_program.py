@@ -117,9 +117,9 @@ def test_what_crossing_costs_is_what_the_profile_says_where_that_is_more() -> No
         nodes = tuple(replace(node, crossing_s=crossing_s, crossing_bytes=1e5) for node in profile.nodes)
         return float(last.model(replace(profile, nodes=nodes), **options).jobs.jobs[0].python_s)
 
-    assert python_s(0.0) == python_s(USUAL.crossing_s)
-    more = 1e-3 - USUAL.byte_s * 1e5 - USUAL.crossing_s
-    assert python_s(1e-3) - python_s(0.0) == pytest.approx(more)
+    assert python_s(0.0) == python_s(USUAL.byte_s * 1e5)  # no more than its bytes cost anywhere
+    share = 8 * 1000 / 1e5
+    assert python_s(1e-3) - python_s(0.0) == pytest.approx(share * (1e-3 - USUAL.byte_s * 1e5))
 
 
 def test_what_fusing_saves_is_saved_where_nodes_are_in_one_loop() -> None:

@@ -14,7 +14,6 @@ from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.engine.joint import JointNode
 from penstock.engine.run import Run
 from penstock.engine.statistics import Firing
-from penstock.engine.threads import Threads
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
@@ -49,9 +48,9 @@ def profile(
         raise GraphError(f"profile: the sample must be a whole number of items, at least 1; got {sample!r}")
     first = partial(_first, leaves[0].source, sample, width, most_bytes)
     options = {**options, "width": width}
-    _, fused, _ = _ran(leaves, first, {**options, "fuse": True})
+    _, fused = _ran(leaves, first, {**options, "fuse": True})
     few, narrow = max(1, sample // NARROWER), max(1, width // NARROWER)
-    _, small, _ = _ran(
+    _, small = _ran(
         leaves, partial(_first, leaves[0].source, few, narrow, most_bytes), {"fuse": False, **options, "width": narrow}
     )
     found = measured(leaves, first, sample, small, **options)
@@ -77,7 +76,7 @@ def measured(
     `small` are firings of the same nodes on fewer items, if any are known. With `fuse=True`, as few loops as can be
     instead of all nodes.
     """
-    run, firings, _ = _ran(leaves, first, {"fuse": False, **options})
+    run, firings = _ran(leaves, first, {"fuse": False, **options})
     return Profile(sample, tuple(_nodes(run, _by_node(firings), _by_node(small))))
 
 
@@ -97,7 +96,7 @@ def _saved(
     number = {node: at for at, loop in enumerate(loops_of(leaves)) for node in inside(loop)}
     saved: dict[int, float] = {}
     for places in _pairs(leaves):
-        run, firings, _ = _ran(leaves, first, {**options, "fuse": True, "places": places})
+        run, firings = _ran(leaves, first, {**options, "fuse": True, "places": places})
         spent: dict[str, float] = {}
         for firing in firings:
             spent[firing.node] = spent.get(firing.node, 0.0) + firing.kernel_s
@@ -115,13 +114,14 @@ def _crossing(
     number = {node: at for at, loop in enumerate(loops_of(leaves)) for node in inside(loop)}
     found: dict[int, tuple[float, float]] = {}
     for places in _pairs(leaves):
-        run, _, besides_s = _ran(leaves, first, {**options, "fuse": True, "cores": 2, "places": places})
-        crossed = {fed: each for fed, each in run.crossings.items() if each.blocks and fed.edge in number}
-        blocks = sum(each.blocks for each in crossed.values())
-        told_s = sum(each.sending_s + each.receiving_s for each in crossed.values())
-        for fed, each in crossed.items():
-            spent_s = (each.sending_s + each.receiving_s) / each.blocks + max(besides_s - told_s, 0.0) / blocks
-            found[number[fed.edge]] = (spent_s / 2, _item_bytes(run, fed) * each.sending.sent / each.blocks)
+        run, _ = _ran(leaves, first, {**options, "fuse": True, "cores": 2, "places": places})
+        for fed, each in run.crossings.items():
+            if each.blocks and fed.edge in number:
+                spent_s = (each.sending_s + each.receiving_s) / 2
+                found[number[fed.edge]] = (
+                    spent_s / each.blocks,
+                    _item_bytes(run, fed) * each.sending.sent / each.blocks,
+                )
     return found
 
 
@@ -133,23 +133,20 @@ def _item_bytes(run: Run, fed: Segment) -> int:
 
 def _ran(
     leaves: tuple[n.GraphNode, ...], first: Callable[[], Iterator[Batch]], options: dict[str, Any]
-) -> tuple[Run, list[Firing], float]:
+) -> tuple[Run, list[Firing]]:
     """A run on some batches, after one that does not count, and the best that each of its firings took in a few.
 
-    And of several cores, what they had to do besides.
+    Of several cores, the run is that in which crossing from one to another took the least.
     """
     given: dict[str, Any] = {"clock": time.thread_time, "width": BLOCK, **options, "trace": True}
-    found: list[list[Firing]] = []
-    besides: list[float] = []
+    runs = []
     for _ in range(1 + REPEATS):
         run = Run(leaves, batches_in=first(), **given)
-        scheduler = run.scheduler()
-        for _ in scheduler.run():
+        for _ in run.scheduler().run():
             pass
-        found.append(list(run.firings))
-        whole_s = sum(scheduler.spent_s) if isinstance(scheduler, Threads) else 0.0
-        besides.append(max(whole_s - sum(node.counter.seconds for node in run.nodes), 0.0))
-    return run, best(found[1:]), min(besides[1:])
+        runs.append(run)
+    quickest = min(runs[1:], key=lambda run: sum(c.sending_s + c.receiving_s for c in run.crossings.values()))
+    return quickest, best([run.firings for run in runs[1:]])
 
 
 def best(runs: Sequence[Sequence[Firing]]) -> list[Firing]:

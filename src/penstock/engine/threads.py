@@ -90,8 +90,6 @@ class Threads(Cores):
         for node in self.nodes:
             node.is_gentle = len(self.own) > 1
         self.results: Queue[tuple[Node, Output] | BaseException | None] = Queue(AHEAD)
-        self.spent_s = [0.0] * len(self.own)
-        """What each thread took from beginning to end, by the clock of its nodes."""
 
     def run(self) -> Iterator[tuple[Node, Output]]:
         """Each time a node has fired and something came of it but what went into channels."""
@@ -130,8 +128,6 @@ class Threads(Cores):
 
     def _work(self, thread: int) -> None:
         """What a thread does from beginning to end."""
-        clock = self.own[thread][0].clock
-        started = clock()
         try:
             while not self.post.is_stopped:
                 for message in self.post.take(thread):
@@ -149,7 +145,6 @@ class Threads(Cores):
             self.post.stop()
             self.results.put(error)
         finally:
-            self.spent_s[thread] = clock() - started
             self.post.leave()
             self.results.put(None)
 

@@ -221,13 +221,22 @@ class Jobs:
         """What one side of a channel has to do for a block that crosses; nothing, within a core."""
         if here == there:
             return Spent()
-        fixed = self.layout.firings[sender] * self._crossing_s(fed)
-        return Spent.python(fixed) + Spent(self.layout.bytes(fed) * self.machine.byte_s)
+        firings, size = self.layout.firings[sender], self.layout.bytes(fed)
+        bytes_s = size * self.machine.byte_s
+        return Spent.python(firings * self._crossing_s(fed, size / firings) - bytes_s) + Spent(bytes_s)
 
-    def _crossing_s(self, fed: Segment) -> float:
-        """What a block costs to cross however few bytes it has: as it was measured here, but no less than anywhere."""
+    def _crossing_s(self, fed: Segment, size: float) -> float:
+        """What a block of so many bytes costs to cross: by what was measured of another, but no less than anywhere.
+
+        A smaller one costs less in proportion, down to what one costs that has next to nothing; a larger one its bytes.
+        """
         found, machine = self.layout.costs.of_node.get(fed.edge), self.machine
-        return max(machine.crossing_s, found.crossing_s - machine.byte_s * found.crossing_bytes if found else 0.0)
+        least = machine.crossing_s + machine.byte_s * size
+        if found is None or not found.crossing_bytes:
+            return least
+        part = min(1.0, size / found.crossing_bytes)
+        within = machine.crossing_s + part * found.crossing_s
+        return max(least, within + machine.byte_s * max(0.0, size - found.crossing_bytes))
 
     # The channels
 
