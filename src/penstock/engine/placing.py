@@ -31,9 +31,9 @@ def place(
     asked = places(leaves, o.cores, *by_hand) if fitted is None else fitted
     if o.flexible == "auto":
         if not isinstance(given, Profile):
-            from penstock.engine.profile import profile
+            from penstock.engine.profile import alone
 
-            given = profile(leaves, SAMPLE, o.width or BLOCK, SAMPLE_BYTES, compile=o.compile)
+            given = alone(leaves, SAMPLE, o.width or BLOCK, SAMPLE_BYTES, compile=o.compile)
         asked = chosen(leaves, asked, given, o.cores)
     elif isinstance(given, Profile):
         loops = loops_of(leaves)

@@ -64,6 +64,15 @@ def profile(
     return replace(found, nodes=tuple(nodes), fused_s=fused_s)
 
 
+def alone(
+    leaves: tuple[n.GraphNode, ...], sample: int, width: int = BLOCK, most_bytes: int | None = None, **options: Any
+) -> Profile:
+    """What every node costs by itself on the first items, and no more: enough to share nodes out."""
+    return measured(
+        leaves, partial(_first, leaves[0].source, sample, width, most_bytes), sample, width=width, **options
+    )
+
+
 def measured(
     leaves: tuple[n.GraphNode, ...],
     first: Callable[[], Iterator[Batch]],
