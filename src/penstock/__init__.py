@@ -11,10 +11,12 @@ from penstock.errors import (
     InternalError,
     InterpretedWarning,
     JobError,
+    LateWarning,
     OutputError,
     PenstockError,
     SessionError,
     SettingWarning,
+    SkippedWarning,
 )
 from penstock.graph.aggregate import collect, count, first, last, max, mean, min, sum, variance
 from penstock.graph.function import returns
@@ -40,12 +42,14 @@ __all__ = [
     "InternalError",
     "InterpretedWarning",
     "JobError",
+    "LateWarning",
     "Node",
     "OutputError",
     "PenstockError",
     "SessionError",
     "SettingWarning",
     "Signal",
+    "SkippedWarning",
     "State",
     "Stream",
     "VirtualClock",

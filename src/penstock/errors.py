@@ -6,7 +6,12 @@ Every message says where, what must be, what was, and what to do. A user's mista
 
 from __future__ import annotations
 
+import os
 from typing import Self
+
+HIDE_VALUES = "PENSTOCK_HIDE_VALUES"
+HIDDEN = "(hidden)"
+"""What stands in a message for a value of the data where these are hidden."""
 
 
 class PenstockError(Exception):
@@ -69,8 +74,47 @@ class InterpretedWarning(UserWarning):
     """A function does not compile, so it runs interpreted, item by item: right, but slow."""
 
 
+class SkippedWarning(UserWarning):
+    """Items were skipped, as `on_error="skip"` asks for, and nobody has looked at their letters."""
+
+
 class SettingWarning(UserWarning):
     """A setting of the Spark session in use will make graphs slow, or make them fail."""
+
+
+class LateWarning(UserWarning):
+    """Items came after their windows had closed, and were left out."""
+
+
+# What messages quote of the data. All that may hold values of it goes through these functions.
+
+_is_hidden_by_job = False
+
+
+def hides_values() -> bool:
+    """Whether messages must not quote values: by the environment of this process, or by the job of a task."""
+    return _is_hidden_by_job or os.environ.get(HIDE_VALUES, "") not in ("", "0")
+
+
+def hide_values(is_hidden: bool) -> None:
+    """Hide values in this process, as the driver of the job does for which it works now."""
+    global _is_hidden_by_job
+    _is_hidden_by_job = is_hidden
+
+
+def value_text(value: object) -> str:
+    """A value for a message."""
+    return HIDDEN if hides_values() else repr(value)
+
+
+def reason_text(error: BaseException | str) -> str:
+    """What an error of a library or of a user's function says, which may quote values."""
+    return HIDDEN if hides_values() else str(error)
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """The error to name as the cause of another: Python prints its message too."""
+    return None if hides_values() else error
 
 
 def quoted(names: object) -> str:

@@ -17,8 +17,9 @@ from penstock.bench import files, measure, stream, stream_cases, stream_peers
 from penstock.bench.measure import Answer, Case, Peer, Run
 from penstock.bench.stream_peers import Ended, Place
 
-CASES = ["30", "touch-all", "restart-50", "restart-2000", "growth"]
+CASES = ["30", "touch-all", "restart-50", "restart-2000", "growth", "small-files"]
 PEERS = {"30": {"penstock", "floor", "tws", "apply"}, "touch-all": {"penstock", "floor", "plain", "blob"}}
+PEERS["small-files"] = {"penstock", "floor", "plain"}
 
 
 @pytest.fixture(autouse=True)
@@ -128,4 +129,4 @@ def test_all_aims_have_a_case_at_full() -> None:
     size = stream.SIZES["full"]
     cases = {spikes.case for spikes in size.spikes} | {f"touch-{touch.keys}" for touch in size.touches}
     named = [target.name.partition("@")[2] for target in stream.BENCHMARK.targets]
-    assert {case for case in named if case} <= cases
+    assert {case for case in named if case} <= cases | {stream.SMALL_FILES}

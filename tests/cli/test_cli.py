@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from penstock import __version__, bench
 from penstock.bench import measure, occupancy
-from penstock.cli import commands
+from penstock.cli import commands, demo
 
 
 def penstock(*arguments: object, code: int = 0) -> Result:
@@ -89,6 +89,17 @@ def test_bench_refuses_figures_before_it_measures(tmp_path: Path, monkeypatch: p
     (tmp_path / "file").write_text("")
     result = penstock("bench", "occupancy", "--figures", tmp_path / "file" / "figures", code=1)
     assert "the figures cannot be written to" in result.stderr
+
+
+def test_the_picture_of_the_demo_is_not_written_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    (tmp_path / "penstock-taxi.svg").symlink_to(precious)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    path = demo._written("picture", None)
+    assert path.parent == tmp_path and path.read_text() == "picture" and path.stat().st_mode & 0o777 == 0o600
+    assert demo._written("picture", None) != path
+    assert precious.read_text() == "precious"
 
 
 def test_demo(tmp_path: Path) -> None:

@@ -111,3 +111,15 @@ def test_an_error_while_it_runs_is_one_message(file: Path) -> None:
     refused = run(f"{file}:stream", code=1)
     assert refused.stderr.startswith("Error: map 'w': <lambda> raised ZeroDivisionError")
     assert "Traceback" not in refused.stderr
+
+
+def test_items_that_fail_are_skipped_and_told_of(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(
+        "import penstock as ps\nstream = ps.from_items([{'v': v} for v in (1, 0, 2)]).map(w=lambda v: 4 // v)\n"
+    )
+    own, letters = f"{tmp_path / 'bad.py'}:stream", tmp_path / "dead"
+    stopped = CliRunner().invoke(commands.commands, ["run", "--here", own])
+    assert stopped.exit_code != 0
+    shown = CliRunner().invoke(commands.commands, ["run", "--here", own, "--dead-letter", str(letters)])
+    assert shown.exit_code == 0, shown.output
+    assert "1 items failed and were skipped" in shown.output and list(letters.glob("*.parquet"))

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
+from tests.apps.rows import expected_rows
 
 import penstock.spark
 from penstock.apps import fraud_detection, region_sum, spike_detection, variance
@@ -38,7 +39,7 @@ def run(*arguments: object, code: int = 0) -> Result:
 def test_the_result_is_the_reference(tmp_path: Path, name: str, app: Any, size: int) -> None:
     app.generate(tmp_path / "in", size, 3)
     text = run(name, "--input", tmp_path / "in", "--output", tmp_path / "out", "--ordered").stdout
-    assert pq.read_table(tmp_path / "out").to_pylist() == app.reference(tmp_path / "in") != []
+    assert pq.read_table(tmp_path / "out").to_pylist() == expected_rows(app, tmp_path / "in") != []
     assert f"written to {tmp_path / 'out'}" in text
     assert "stage 1" in text and "seconds" in text and "skew" in text
 
@@ -52,8 +53,9 @@ def test_rows_progress_and_statistics_are_shown(tmp_path: Path) -> None:
 
 
 def test_an_error_in_a_task_is_one_message(tmp_path: Path) -> None:
-    (tmp_path / "bad.txt").write_bytes(b"good\n\xff\n")
-    refused = run("spike-detection", "--input", tmp_path, "--output", tmp_path / "out", code=1)
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "bad.txt").write_bytes(b"good\n\xff\n")
+    refused = run("spike-detection", "--input", tmp_path / "in", "--output", tmp_path / "out", code=1)
     assert refused.stderr.startswith("Error: ") and "bad.txt" in refused.stderr
     assert "Traceback" not in refused.stderr and "java" not in refused.stderr
     assert not (tmp_path / "out").exists()

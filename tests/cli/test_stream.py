@@ -21,8 +21,9 @@ def refused(*arguments: object, code: int) -> str:
     ("arguments", "message"),
     [
         (["taxi", "--stream", "in"], "--stream needs a --checkpoint"),
-        (["taxi", "--trigger", "2"], "--trigger and --files-per-batch are for a stream"),
+        (["taxi", "--trigger", "2"], "--trigger, --files-per-batch and --restart are for a stream"),
         (["taxi", "--files-per-batch", "2"], "are for a stream"),
+        (["taxi", "--restart"], "are for a stream"),
         (["taxi", "--stream", "in", "--checkpoint", "ck", "--here"], "--here is not for a stream"),
         (["taxi", "--stream", "in", "--checkpoint", "ck", "--input", "in"], "--input is not for a stream"),
         (["taxi", "--stream", "in", "--checkpoint", "ck", "--size", "0"], "--size is not for a stream"),

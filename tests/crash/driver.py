@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from tests.crash.graphs import GRAPHS
+from tests.crash.graphs import GRAPHS, Threshold
 from tests.crash.points import arm
 
 import penstock.spark
@@ -22,7 +22,10 @@ class Order:
     trigger: str | None = None
     point: str | None = None
     at: int = 1
-    master: str = "local[2,4]"  # a task that fails is tried four times
+    master: str | None = None
+    restart: bool = False
+    level: float | None = None
+    """Of a signal to send."""
     settings: dict[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
@@ -33,7 +36,8 @@ def main(order: Order) -> None:
     if order.point is not None:
         arm(order.point, order.at)
     graph, folder = GRAPHS[order.graph], Path(order.folder)
-    spark = penstock.spark.session(order.master, memory="512m", settings=order.settings)
+    cores = None if order.master else 2
+    spark = penstock.spark.session(order.master, cores=cores, memory="512m", settings=order.settings)
     handle = graph.build(folder).start(
         folder / "out",
         checkpoint=folder / "ck",
@@ -41,7 +45,10 @@ def main(order: Order) -> None:
         spark=spark,
         files_per_batch=graph.files_per_batch,
         buckets=2,
+        restart=order.restart,
     )
+    if order.level is not None:
+        handle.send(Threshold(order.level), timeout_s=300.0)
     handle.await_termination()
 
 

@@ -16,6 +16,7 @@ from penstock.spark.files import Files
 from penstock.spark.stream.checkpoint import Checkpoint
 from penstock.spark.stream.query import StreamQuery
 from penstock.spark.stream.sinks import FileSink
+from penstock.spark.stream.supervisor import Supervisor
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,21 @@ POINTS = {
 }
 
 
+# Around what a driver does when it sends a signal.
+SEND_POINTS = {
+    # It lies there for Spark to find; nothing has taken it up.
+    "signal written": Point(Checkpoint, "write_signal", "", True),
+    # A task has placed it, and it has acted; its index is not noted.
+    "signal acted": Point(Checkpoint, "note_placed", "", False, lambda *given: len(given) > 3),
+}
+
+# While a stream starts again by itself.
+RESTART_POINTS = {
+    "restarting": Point(Supervisor, "_again", ""),
+    "restarted": Point(StreamQuery, "start", "", True),
+}
+
+
 STAGES = ("nothing", "intent", "some parts", "all parts", "done", "done, and noted")
 """How far the commit of a batch can have come."""
 
@@ -75,7 +91,7 @@ def found_of(checkpoint: Checkpoint, batch: int, out: Path) -> str:
 
 def arm(name: str, at: int = 1) -> None:
     """Have this process die at a point, when it gets there for the time `at`, counted from 1."""
-    point, count = POINTS[name], 0
+    point, count = (POINTS | SEND_POINTS | RESTART_POINTS)[name], 0
     method = getattr(point.owner, point.method)
 
     def wrapped(*arguments: Any) -> Any:

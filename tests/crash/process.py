@@ -27,6 +27,13 @@ class Query(Process):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
+    def kill_java(self) -> None:
+        """Kill the JVM, and leave the driver. Workers end with it."""
+        for pid in members(self.popen.pid):
+            with contextlib.suppress(OSError):
+                if Path(f"/proc/{pid}/comm").read_text().strip() == "java":
+                    os.kill(pid, signal.SIGKILL)
+
     def died(self) -> None:
         """Wait until something has killed it. Ended in another way, it fails the test, with what it said."""
         self._wait(-signal.SIGKILL)

@@ -9,6 +9,7 @@ from pathlib import Path
 from tests.cluster.standalone import SETTINGS, running
 from tests.crash.driver import Order
 from tests.crash.graphs import BEHIND, FIRST, marker
+from tests.crash.tally import TALLY
 from tests.crash.trial import ROOT, Trial
 
 CODE = """
@@ -38,4 +39,5 @@ def test_executors_die(tmp_path: Path) -> None:
                 trial.put(1)
                 trial.wait_until_consumed(driver.process)
                 assert not marker(tmp_path, place).exists()
+                TALLY.kills += 1
     trial.check(at_least=50)

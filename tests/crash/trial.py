@@ -20,6 +20,7 @@ from tests.crash.driver import Order
 from tests.crash.graphs import GRAPHS, Threshold, marker
 from tests.crash.points import POINTS, STAGES, found_of
 from tests.crash.process import PATIENCE_S, Query
+from tests.crash.tally import TALLY
 
 import penstock as ps
 from penstock.graph import reference
@@ -66,12 +67,12 @@ class Trial:
 
     # The process
 
-    def order(self, **given: str | int | None) -> Order:
+    def order(self, **given: str | float | None) -> Order:
         settings = {"spark.driver.extraJavaOptions": f"{JAVA} -Djava.io.tmpdir={self.folder / 'tmp'}"}
         order = Order(str(self.folder), self.name, settings=settings)
         return replace(order, **given)  # type: ignore[arg-type]
 
-    def start(self, **given: str | int | None) -> Query:
+    def start(self, **given: str | float | None) -> Query:
         log = self.folder / f"start-{len(self.history)}.log"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
         temporary, paths = str(self.folder / "tmp"), os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
@@ -102,6 +103,7 @@ class Trial:
         self.send()
         with self.start(point=point, at=at) as query:
             query.died()
+        TALLY.kills += 1
         self._check_cut_short()
         wanted, found = POINTS[point].leaves, self._stage()
         # A batch that was cut short before may have come further then.
@@ -116,6 +118,7 @@ class Trial:
         marker(self.folder, place).write_text("group")
         with self.start() as query:
             query.died()
+        TALLY.kills += 1
         self._check_cut_short()
 
     def kill_at_random(self) -> None:
@@ -132,6 +135,37 @@ class Trial:
             self.put(1)
             time.sleep(seconds)
             query.kill()
+        TALLY.kills += 1
+
+    def kill_in_send(self, point: str) -> None:
+        """While the driver itself sends a signal."""
+        self.history.append(f"killed in send, at {point!r}")
+        self.put(self.graph.files_per_batch)
+        level = LEVELS[len(self.sent) % len(LEVELS)]
+        with self.start(point=point, level=level) as query:
+            query.died()
+        TALLY.kills += 1
+        (name,) = set(self.checkpoint.names("control")) - set(self.sent)
+        self.sent[name] = level
+
+    def kill_in_restart(self, point: str) -> None:
+        """While a stream that has lost its Java starts again."""
+        self.history.append(f"killed in a restart, at {point!r}")
+        self.put(self.graph.files_per_batch)
+        before = self._seen("commits")
+        with self.start(point=point, at=2 if point == "restarted" else 1, restart=True) as query:
+            self.put(self.graph.files_per_batch)
+            # When a batch is done, `start` has returned, and there is somebody to restart it.
+            until(lambda: self._seen("commits") != before, "a batch", query, patience_s=PATIENCE_S)
+            self.kill_java(query)
+            query.died()
+        TALLY.kills += 1
+
+    def kill_java(self, query: Query) -> None:
+        """Only the JVM of a query, which goes on in another one where it may restart."""
+        self.history.append("killed its Java")
+        query.kill_java()
+        TALLY.kills += 1
 
     def _seen(self, event: str) -> object:
         lock = self.folder / "ck/penstock/lock"
@@ -154,6 +188,7 @@ class Trial:
         with self.start(trigger="available") as query:
             query.ended()
         assert not any(marker(self.folder, place).exists() for place in self.graph.places), self.history
+        TALLY.kills += len(self.graph.places)
 
     # What has come of it
 
@@ -164,6 +199,7 @@ class Trial:
         assert wanted.num_rows >= at_least
         assert in_order(written).equals(in_order(wanted)), self.history
         assert self.consumed() == self.files, self.history
+        TALLY.rows += wanted.num_rows
 
     def consumed(self) -> int:
         """How many files were taken, by what is noted of the batches."""

@@ -286,7 +286,7 @@ COUNT = {"n": ps.count()}
         (lambda i: i.regions(start=high, keep="k"), r"the row has the fields of the key already.*; got 'k' again"),
         (lambda i: i.regions(by="k"), r"the row has the fields of the key already, which never change"),
         (lambda i: i.regions(by="t", keep="t"), r"fields must have different names; got 't', 't'"),
-        (lambda i: i.map(s=lambda k: k).regions(by="s"), r"whose size is fixed; 's' is binary; make a number of it"),
+        (lambda i: i.map(s=lambda k: k).regions(by="s"), r"whose size is fixed; 's' is string; make a number of it"),
         (lambda i: i.regions(start=high, keep={"s": "k"}), r"take numbers, booleans and times, .*; 'k' is string"),
         (lambda i: i.regions(by="t").aggregate(), r"must give at least one result"),
         (lambda i: i.regions(by="t").aggregate(t=ps.count()), r"fields must have different names; got 'k', 't', 't'"),

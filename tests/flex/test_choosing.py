@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,18 @@ def profiled(stream: ps.Stream, *per_item_s: float, items: int = 100_000) -> Pro
 
 def cores_of(run: Any) -> dict[str, int]:
     return {segment.name: core for segment, core in run.cores.items()}
+
+
+def test_nodes_that_run_as_plain_python_are_not_shared_out() -> None:
+    """Python's lock lets one core work at a time."""
+    *_, last = chain()
+    loops, profile = loops_of((last.node,)), profiled(last, 1e-6, 1e-6, 8e-6)
+    assert choose(loops, profile, 2).flexible is last.node
+    locked = replace(profile, nodes=tuple(replace(node, is_python=True) for node in profile.nodes))
+    found = choose(loops, locked, 2)
+    assert (found.flexible, set(found.cores.values()), found.gain) == (None, {0}, 1.0)
+    partly = replace(profile, nodes=(*profile.nodes[:2], replace(profile.nodes[2], is_python=True)))
+    assert choose(loops, partly, 2).flexible is None
 
 
 # By hand

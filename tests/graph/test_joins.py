@@ -184,3 +184,124 @@ def test_a_cycle_cannot_be_built() -> None:
         joined.node.sides = (joined.node, joined.node)  # type: ignore[attr-defined]
     with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):
         items.node = joined.node  # type: ignore[misc]
+
+
+# Keys
+
+
+class Count(ps.State):
+    n: int
+
+
+def count(state) -> int:
+    state.n += 1
+    return state.n
+
+
+def letters() -> ps.Stream:
+    return ps.from_items([{"k": k, "v": v, "w": v % 2} for v, k in enumerate("aababb")], name="letters")
+
+
+def counted(stream: ps.Stream) -> list[int]:
+    """How many items each key has had, or the stream."""
+    return stream.map(z=count, state=Count).collect(spark=False, compile=False)["z"].to_pylist()
+
+
+BY_KEY = [1, 2, 1, 3, 2, 3]
+
+
+def test_a_join_of_sides_that_are_grouped_one_by_one_keeps_the_key() -> None:
+    s = letters()
+    one, other = (s.key_by("k").map(n=count, state=Count), s.key_by("k").map(m=count, state=Count))
+    assert counted(ps.join(one, other)) == BY_KEY
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda s: s.map(m=lambda v: v + 1).key_by("k"),
+        lambda s: s.key_by("k").named("keys").map(m=count, state=Count),
+        lambda s: s.select("v", q="k").key_by("q").select("v"),
+        lambda s: s.key_by("w").map(m=count, state=Count).key_by("k"),
+        lambda s: s.key_by("k", "k"),
+    ],
+    ids=["behind a map", "named", "under another name", "behind another key", "twice"],
+)
+def test_one_key_given_at_several_places_is_kept(other: Callable[[ps.Stream], ps.Stream]) -> None:
+    s = letters()
+    assert counted(ps.join(s.key_by("k").map(n=count, state=Count), other(s))) == BY_KEY
+
+
+def test_the_key_comes_from_the_side_that_has_the_item() -> None:
+    s = letters()
+    low = s.filter(lambda v: v < 3).key_by("k").map(n=count, state=Count)
+    high = s.filter(lambda v: v > 1).key_by("k").map(m=count, state=Count)
+    assert counted(ps.join(low, high, how="outer", fill={"n": 0, "m": 0})) == BY_KEY
+    assert (
+        counted(ps.join(low, high, how={(0,): lambda n: n, (1,): lambda m: m, (0, 1): lambda n: -n}, to="x")) == BY_KEY
+    )
+    assert counted(ps.merge(low.select("k", x="n"), high.select("k", x="m"))) == [1, 2, 1, 2, 3, 3, 4]
+    even, odd = s.split(lambda v: v % 2 == 0, lambda v: v % 2 == 1)
+    assert counted(ps.merge(even.key_by("k"), odd.key_by("k"))) == BY_KEY
+
+
+def test_a_key_of_two_fields_in_any_order() -> None:
+    s = letters()
+    joined = ps.join(s.key_by("k", "w"), s.filter(lambda v: v < 9).key_by("w", "k"))
+    assert counted(joined) == [1, 1, 1, 2, 2, 1]
+    assert joined.aggregate(n=ps.count()).schema.names == ["k", "w", "n"]
+
+
+@pytest.mark.parametrize("use", ["state", "regions", "window", "aggregate"])
+@pytest.mark.parametrize(
+    ("sides", "reason"),
+    [
+        (
+            lambda s: (s.key_by("k"), s.map(m=lambda v: v)),
+            "side 0 is grouped by 'k' of source 'letters', side 1 by nothing",
+        ),
+        (lambda s: (s.key_by("k"), s.key_by("w")), "'k' of source 'letters', side 1 by 'w' of source 'letters'"),
+        (
+            lambda s: (s.key_by("k"), s.map(k=lambda v: v).key_by("k").select(x="k")),
+            "'k' of source 'letters', side 1 by 'k' of map 'k'",
+        ),
+    ],
+    ids=["a key and none", "two keys", "one name, two fields"],
+)
+def test_sides_of_several_keys_meet_but_have_no_state(sides: Callable[..., object], reason: str, use: str) -> None:
+    joined = ps.join(*sides(letters()))  # type: ignore[misc]
+    assert joined.filter(lambda v: v > 3).collect(spark=False, compile=False).num_rows == 2
+    uses = {
+        "state": lambda s: s.map(z=count, state=Count),
+        "regions": lambda s: s.regions(by="w"),
+        "window": lambda s: s.window(count=2).aggregate(n=ps.count()),
+        "aggregate": lambda s: s.aggregate(n=ps.count()),
+    }
+    refused(lambda: uses[use](joined), "must belong to one key", reason, "write key_by behind join to choose the key")
+    assert counted(joined.key_by("k")) == BY_KEY
+
+
+@pytest.mark.parametrize("lose", [lambda s: s.select("v"), lambda s: s.select("v", x="k")], ids=["dropped", "renamed"])
+def test_a_key_without_its_fields_is_refused_or_kept(lose: Callable[[ps.Stream], ps.Stream]) -> None:
+    s = letters()
+    sides = [lose(each.key_by("k")) for each in (s, s.filter(lambda v: v >= 0))]
+    reasons = ("all sides of join are grouped by 'k'", "keep it on all sides, unchanged, or write key_by behind join")
+    refused(lambda: ps.join(*sides).map(z=count, state=Count), *reasons)
+    assert counted(ps.join(*(lose(s.key_by("k")) for _ in range(2)))) == BY_KEY
+    before = s.key_by("k")
+    assert counted(ps.join(*(lose(each) for each in (before, before.filter(lambda v: v >= 0))))) == BY_KEY
+
+
+def test_an_outer_join_does_not_take_what_is_filled_in_for_a_key() -> None:
+    s = letters()
+    some, others = s.filter(lambda w: w > 0).key_by("v"), s.filter(lambda v: v > 1).key_by("v").select("k")
+    joined = ps.join(some, others, how="outer", fill={"v": 0, "w": 0})
+    refused(lambda: joined.map(z=count, state=Count), "all sides of join are grouped by 'v'", "keep it on all sides")
+
+
+def test_a_join_with_its_key_may_be_flexible_and_have_a_core() -> None:
+    s = letters()
+    joined = ps.join(s.key_by("k").map(n=count, state=Count), s.filter(lambda v: v >= 0).key_by("k"))
+    for stream in (joined.flexible(), joined.on_core(1)):
+        found = stream.map(z=count, state=Count).collect(spark=False, compile=False, fuse=False, cores=2)
+        assert found["z"].to_pylist() == BY_KEY

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow.compute as pc
 import pytest
 from tests.model.profiles import IDEAL, USUAL, chain, profiled, varying
 
@@ -16,6 +17,7 @@ from penstock.model.advise import Advice
 from penstock.model.search import every_mapping, moved
 from penstock.plan.machine import Machine
 from penstock.plan.mapping import loops_of
+from penstock.plan.profile import Profile
 
 HERE: dict[str, Any] = {"spark": False, "compile": False}
 """Interpreted, because to compile the loops of a small run takes longer than the run."""
@@ -64,6 +66,42 @@ def test_one_core_wins_where_nothing_gains(costs: tuple[float, ...]) -> None:
     assert advice.plan.options({}) == {"cores": 1}
     assert advice.gain == 1.0
     assert [step.what for step in advice.steps] == ["all on one core"]
+
+
+def python(profile: Profile, *names: str) -> Profile:
+    """The same profile, in which these nodes run as plain Python; all, where none is named."""
+    nodes = (replace(node, is_python=not names or node.name in names) for node in profile.nodes)
+    return replace(profile, nodes=tuple(nodes))
+
+
+def test_what_runs_as_plain_python_gains_nothing_by_cores() -> None:
+    """It holds Python's lock: functions that do not compile, and those over columns."""
+    last = chain()[2]
+    profile = profiled(last, 8e-6, 8e-6, 8e-6)
+    assert last.advise(2, profile=profile, machine=USUAL).gain > 1.9
+    advice = last.advise(2, profile=python(profile), machine=USUAL)
+    assert (advice.plan.cores, advice.gain) == (1, 1.0)
+    some = last.advise(2, profile=python(profile, "map 'a'", "map 'b'"), machine=USUAL)
+    assert 1.3 < some.gain <= 1.5
+    assert not {"map 'a'", "map 'b'"} & dict(some.plan.flexible).keys()
+
+
+def test_a_profile_knows_what_runs_as_plain_python() -> None:
+    items = ps.from_numpy({"v": np.arange(1000)})
+    stream = items.map(a=lambda v: v + 1).map_columns(lambda a: pc.add(a, 1), to={"b": int})
+    assert [node.is_python for node in stream.profile(1000).nodes] == [False, True]
+    assert [node.is_python for node in stream.profile(1000, compile=False).nodes] == [True, True]
+
+
+def test_no_gain_above_the_cores_is_promised() -> None:
+    """Whatever a profile says: here the one loop of all nodes was taken to cost ten times what they cost apart."""
+    last = chain()[2]
+    profile = profiled(last, 4e-6, 4e-6, 4e-6)
+    odd = replace(profile, fused_s=10 * sum(node.seconds for node in profile.nodes))
+    for cores in (2, 3):
+        advice = last.advise(cores, profile=odd, machine=USUAL)
+        assert advice.gain <= cores
+        assert all(step.throughput <= cores * advice.steps[0].throughput * (1 + 1e-9) for step in advice.steps)
 
 
 def test_no_more_cores_than_gain_something() -> None:

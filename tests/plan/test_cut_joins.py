@@ -154,6 +154,10 @@ def test_an_order_that_a_merge_would_lose_is_kept() -> None:
 )
 def test_the_time_of_windows_behind_a_join(made: Any, found: str | None) -> None:
     source = ps.from_items([], schema={"k": int, "j": int, "v": float}).key_by("k")
-    leaf = made(source).window("j", length=10).aggregate(n=ps.count()).node
-    idle = idle_of(source.node, Tree((leaf,)), Wanted())  # type: ignore[arg-type]
-    assert (None if idle is None else idle.time) == found
+    leaf = made(source).window("j", length=10, late=0).aggregate(n=ps.count()).node
+    if found is None:
+        with pytest.raises(ps.GraphError, match="name it: time="):
+            idle_of(source.node, Tree((leaf,)), Wanted(None, 5))  # type: ignore[arg-type]
+        return
+    idle = idle_of(source.node, Tree((leaf,)), Wanted(None, 5))  # type: ignore[arg-type]
+    assert idle is not None and idle.time == found

@@ -30,7 +30,7 @@ def test_handling_a_signal_leaves_the_open_parent_alone() -> None:
     """The loop over the records of a state once had the name of the variable that holds the parent's row."""
     docs = ps.from_arrow(pa.table({"id": [15, 16, 17], "words": [["a", "bc"], ["d", "a"], ["a", "e"]]}))
     cut = docs.enumerate("words", as_="word").map_columns(lambda word: word, to={"same": str})
-    emitted = cut.emit(Level, when=lambda word: word[0] == 97)
+    emitted = cut.emit(Level, when=lambda word: word.encode()[0] == 97)
     totals = emitted.aggregate(n=Length, keep="id").map(s=lambda state: state.sum, state=Sum)
     stream = totals.on(Level, sum=lambda state, signal: state.sum + signal.level)
     (expected,) = reference.run([stream.node]).tables

@@ -135,8 +135,8 @@ def test_every_backend_has_a_rule_for_every_kind_of_node() -> None:
     assert set(needs._GIVEN) == kinds
     assert set(report._KINDS) == kinds
     meets = {kind for kind in kinds if issubclass(kind, nodes.Meet)}  # the loop comes to them from each side
-    assert set(loop._ITEM) | set(loop.AT_ENTRY) == kinds - meets
-    assert not set(loop._ITEM) & set(loop.AT_ENTRY)
+    assert set(loop.ITEM) | set(loop.AT_ENTRY) == kinds - meets
+    assert not set(loop.ITEM) & set(loop.AT_ENTRY)
     assert set(CLEANING) <= set(loop.AT_ENTRY)
 
 

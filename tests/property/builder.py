@@ -16,7 +16,7 @@ from tests.property.library import SCOPE, Template, prefix_of
 from tests.property.records import HANDLERS, SIGNALS
 
 import penstock as ps
-from penstock.graph import nodes
+from penstock.graph import nodes, types
 
 MOST_ITEMS = 500
 """How many items the steps of a path may make, by a rough estimate, before no step may make more."""
@@ -69,6 +69,19 @@ class Builder:
         stream = eval(text, SCOPE, self.made)
         owed = tuple(name for name in (*point.owed, *owes) if name not in pays)
         return self._named(text, stream, replace(point, growth=point.growth * growth, owed=owed))
+
+    def clear(self, point: Point) -> Point:
+        """The same stream, with a key where streams of several keys have met, so that a state belongs to one."""
+        if not point.shape.unkeyed:
+            return point
+        fields = point.shape.scope
+        names = [
+            name for name, t in fields.items() if types.is_text(t) or (types.is_scalar(t) and not types.is_float(t))
+        ]
+        if not names:
+            names = [self.fresh("i", fields)]
+            point = self.add(point, f".map({names[0]}=lambda: 0)")
+        return self.add(point, f".key_by({names[0]!r})")
 
     def parts(self, point: Point, call: str, number: int) -> list[Point]:
         """The streams that one call makes, each under a name of its own."""

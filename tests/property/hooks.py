@@ -80,13 +80,21 @@ def run(self, {a}) -> Iterator[str]:
 def end(self) -> Iterator[str]:
     yield format(self.n, "d")
 """),
-    _node("Texts", "s|x", "x", """
+    _node("Pieces", "x", "x", """
 n: int
 def run(self, {a}):
     self.n += len({a})
     if len({a}) > 0:
         yield {a}[:2]
         yield {a}[1:]
+"""),
+    _node("Texts", "s", "x", """
+n: int
+def run(self, {a}):
+    self.n += len({a})
+    if len({a}) > 0:
+        yield {a}.encode()[:2]
+        yield {a}.encode()[1:]
 """),
 )  # fmt: skip
 """No hook pushes more than two items at a time."""
@@ -128,10 +136,18 @@ def run(self, {a}):
 def end(self):
     return self.bins
 """),
-    _fold("Bytes", "s|x", "i", """
+    _fold("Bytes", "x", "i", """
 sum: int = 1
 def run(self, {a}):
     for x in {a}:
+        self.sum = (self.sum * 31 + x) % 1000003
+def end(self):
+    return self.sum
+"""),
+    _fold("Letters", "s", "i", """
+sum: int = 1
+def run(self, {a}):
+    for x in {a}.encode():
         self.sum = (self.sum * 31 + x) % 1000003
 def end(self):
     return self.sum

@@ -35,7 +35,8 @@ FAMILIES = {"i": 20, "li": 20, "s": 8, "b": 6, "f": 6, "t": 3, "q": 3}
 ROWS = {5: 20, 3: 10, 9: 20, 17: 12, 0: 4, 1: 6, 30: 4}
 ONCE = (
     lib._function("maybe", "i", "i", "if {a} % 3 != 0:\n    yield {a} % 100"),
-    lib._function("maybe_text", lib.TEXT, "i", "if len({a}) > 1:\n    yield {a}[0]"),
+    lib._function("maybe_bytes", "x", "i", "if len({a}) > 1:\n    yield {a}[0]"),
+    lib._function("maybe_text", "s", "i", "if len({a}) > 1:\n    yield {a}.encode()[0]"),
 )
 """What pushes one item or none, and so keeps the index."""
 SPARES = {(0, 0): 8, (1, 0): 3, (3, 0): 3, (None, 0): 2, (0, 1): 2, (2, 2): 3, (4, 7): 2, (None, None): 3, (0, None): 2}

@@ -170,7 +170,8 @@ VALUES = (
     _function("clock", "t", "i", "return {a} // 60 % 24"),
     _function("later", "t", "t", "return {a} + 60", declared='pa.timestamp("ms")'),
     _function("length", f"{TEXT}|{LIST}", "i", "return len({a})"),
-    _function("checksum", f"{TEXT}|li|lt", "i", CHECKSUM),
+    _function("checksum", "x|li|lt", "i", CHECKSUM),
+    _function("checksum_text", "s", "i", CHECKSUM.replace("in {a}", "in {a}.encode()")),
     _function("total", "lf", "f", "h = 0.0\nfor x in {a}:\n    h += x\nreturn h"),
     _function("head", LIST, "i", "return {a}[0] == {a}[0] if len({a}) > 0 else False", declared="int"),
     _function("odd", "i", "b", "return {a} % 2 == 1"),
@@ -181,12 +182,15 @@ VALUES = (
     _function("less", "i i", "b", "return {a} % 50 < {b} % 50"),
     _function("even_time", "t", "b", "return {a} % 2 == 0"),
     _function("long", f"{TEXT}|{LIST}", "b", "return len({a}) > 1"),
-    _function("starts", TEXT, "b", "return len({a}) > 0 and {a}[0] == 97"),
+    _function("starts", "x", "b", "return len({a}) > 0 and {a}[0] == 97"),
+    _function("starts_text", "s", "b", "return len({a}) > 0 and {a}.encode()[0] == 97"),
     _function("rest", "i", "i", "return {a} % 3"),
     Template("default", ("i",), ("i",), "def {name}({a}, scale=3) -> int:\n    return {a} % 50 * scale\n"),
     _function("widen", "i", "f", "return {a} % 50", declared="float"),
     _function("same_text", "s", "s", "return {a}", declared="str"),
-    _function("tail", TEXT, "x", "return {a}[1:]"),
+    _function("tail", "x", "x", "return {a}[1:]"),
+    _function("tail_text", "s", "x", "return {a}.encode()[1:]"),
+    _function("choose_text", "s s i", "s", "return {a} if {c} % 2 else {b}"),
     _function("spell", "i", "s", SPELL, declared="str"),
 )  # fmt: skip
 
@@ -228,7 +232,8 @@ PREDICATES = tuple(t for t in (*VALUES, *SLOW) if t.gives == ("b",) or t.name ==
 TUPLES = (
     _function("both", "i", "i b", "return {a} % 7, {a} % 3 == 0"),
     _function("split", "f", "i f", "return (1, -{a}) if {a} > 0.0 else (0, {a})"),
-    _function("measure", TEXT, "i x", "return len({a}), {a}"),
+    _function("measure", "x", "i x", "return len({a}), {a}"),
+    _function("measure_text", "s", "i s", "return len({a}), {a}"),
     _function("three", "i f", "f i i", "return {b} * 2.0, {a} % 5, {a} % 11"),
     _function("spelled", "i", "s i", 'return format({a} % 9, "b"), {a} % 9', to="tuple[str, int]"),
 )
@@ -250,7 +255,8 @@ STATEFUL_PREDICATES = (
 
 PUSHES = (
     _function("fan", "i", "i", "for k in range({a} % 4):\n    yield {a} % 100 + k"),
-    _function("spell_out", TEXT, "i", "for k in range(min(len({a}), 3)):\n    yield {a}[k]"),
+    _function("spell_out", "x", "i", "for k in range(min(len({a}), 3)):\n    yield {a}[k]"),
+    _function("spell_text", "s", "i", "data = {a}.encode()\nfor k in range(min(len(data), 3)):\n    yield data[k]"),
     _function("elements", "lf", "f", "k = 0\nfor x in {a}:\n    if k < 3:\n        yield x\n    k += 1"),
     _function("fork", "i f", "i f", "if {b} > 0.0:\n    yield {a} % 5, {b}\nyield 7, 1.5"),
     _function("words", "s", "s", 'for word in {a}.split("b")[:3]:\n    yield word', to="Iterator[str]"),

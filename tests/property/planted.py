@@ -20,7 +20,7 @@ INVERSE = _function("inverse", "f", "b", "return 1.0 / {a} > 0.5")
 FAN = _function("fan", "i", "i", "for k in range({a} % 4):\n    yield {a} % 100 + k")
 SLOW = _function("slow_divide", "i", "i", 'return 100 // len(format({a} % 4, "b").strip("0"))', to="int")
 WRONG_SIZE = _function("wrong_size", "i", "l", "return np.arange({a} % 5)", declared="ps.array(int, 3)")
-CHOP = _function("chop", "s", "s", "return {a}[:1]", declared="str")
+CHOP = _function("chop", "s", "s", "return {a}.encode()[:1]", declared="str")
 PUSHING = _node("Pushing", "i", "i", """
 n: int
 def run(self, {a}):

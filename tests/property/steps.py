@@ -56,6 +56,7 @@ def map_state(b: Builder, p: Point) -> Point | None:
 
 
 def stateful_map(b: Builder, p: Point, percent: int) -> Point | None:
+    p = b.clear(p)
     state = b.choose.choice(("Tally", "Window"))
     found = [b.function(p, (*lib.STATEFUL, *lib.LISTS), state) for _ in range(b.choose.integer(1, 2))]
     if not any(found) and state == "Window":
@@ -75,6 +76,7 @@ def filter_(b: Builder, p: Point) -> Point | None:
 
 
 def filter_state(b: Builder, p: Point) -> Point | None:
+    p = b.clear(p)
     found = b.function(p, lib.STATEFUL_PREDICATES, b.choose.choice(("Tally", "Window")))
     if found is None:
         return None
@@ -88,6 +90,7 @@ def flat_map(b: Builder, p: Point) -> Point | None:
 
 
 def flat_map_state(b: Builder, p: Point) -> Point | None:
+    p = b.clear(p)
     found = b.function(p, lib.STATEFUL_PUSHES, b.choose.choice(("Tally", "Window")))
     if found is None or b.is_full(p):
         return None
@@ -157,7 +160,7 @@ def computed(b: Builder, p: Point) -> Point | None:
 
 
 def regions(b: Builder, p: Point) -> Point | None:
-    if p.shape.is_keyed_here:
+    if p.shape.is_keyed_here or p.shape.is_unkeyed_here:
         return None
     keys = lib.candidates(KEYS, p.own, {})
     by = b.choose.some(keys, 1, min(2, len(p.own) - 1)) if len(p.own) > 1 and b.choose.boolean(50) else []

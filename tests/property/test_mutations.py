@@ -142,9 +142,9 @@ def keep_of_the_last_item(patch: Patch) -> None:
 
 
 def _replace_item(patch: Patch, kind: type[n.GraphNode], method: Callable[..., None]) -> None:
-    from penstock.plan.loop import _ITEM
+    from penstock.plan.loop import ITEM
 
-    patch.setitem(_ITEM, kind, method)
+    patch.setitem(ITEM, kind, method)
 
 
 def _before_each_batch(patch: Patch, forget: Callable[[RunningLoop], None]) -> None:

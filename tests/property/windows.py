@@ -86,7 +86,7 @@ def _count_window(b: Builder, p: Point) -> Point | None:
     return _windowed(b, p, given, "i", 1.0 if every is None else count / every)
 
 
-def _time_window(b: Builder, p: Point, late_items: str = "drop") -> Point | None:
+def _time_window(b: Builder, p: Point, on_late: str = "drop") -> Point | None:
     by_kind: dict[str, list[str]] = {}
     for field, t in p.own.items():
         if lib.kind_of(t) in "ift" and not pt.is_time(t):
@@ -95,13 +95,14 @@ def _time_window(b: Builder, p: Point, late_items: str = "drop") -> Point | None
         return None
     kind = b.choose.choice(list(by_kind))
     name = b.choose.choice(by_kind[kind])
-    if kind == "f" and late_items == "drop":
+    if kind == "f" and on_late == "drop":
         p = b.add(p, f".filter({lib.make(TAME, [name])})")
     length = b.choose.choice(LENGTHS[kind])
     every = b.choose.choice((None, length * 2, length / 3 if kind == "f" else max(1, length // 3), length))
-    late = b.choose.choice((0, 0, length, 1))
-    given = f"{name!r}, length={length}" + ("" if every is None else f", every={every}") + f", late={late}"
-    given += "" if late_items == "drop" else f", late_items={late_items!r}"
+    late = b.choose.choice((0, 0, length, 1, None)) if on_late == "drop" else 0
+    given = f"{name!r}, length={length}" + ("" if every is None else f", every={every}")
+    given += "" if late is None else f", late={late}"
+    given += "" if on_late == "drop" else f", on_late={on_late!r}"
     bounds = lib.prefix_of(p.own[name])
     return _windowed(b, p, given, bounds, 1.0 if every is None else max(1.0, length / every))
 
@@ -188,6 +189,7 @@ def flat_map_end(b: Builder, p: Point) -> Point | None:
     """A `flat_map` that says something when the stream ends, by key or without."""
     if p.shape.regions or b.is_full(p) or (p.shape.key is None and b.choose.boolean(75)):
         return None
+    p = b.clear(p)
     state = b.choose.choice(("Tally", "Window"))
     among = NOTES if b.choose.boolean(50) else lib.STATEFUL_PUSHES
     function = b.function(p, among, state) or b.function(p, NOTES, "Tally")
@@ -210,7 +212,7 @@ def flat_map_end(b: Builder, p: Point) -> Point | None:
 def bad_time(b: Builder, p: Point) -> Point | None:
     """A time that is no number, or an item that comes too late."""
     keyed = None if p.shape.regions else _keyed(b, p)
-    return None if keyed is None else _time_window(b, keyed, late_items="error")
+    return None if keyed is None else _time_window(b, keyed, on_late="error")
 
 
 STEPS: dict[Callable[[Builder, Point], Point | None], int] = {

@@ -105,6 +105,10 @@ class Grower:
     def shape(self, name: str) -> n.Shape:
         return self.made[name].node.shape
 
+    def clear(self, name: str) -> str:
+        """The stream with one key, where sides of several have met."""
+        return self.add(f"{name}.key_by('k')") if self.shape(name).unkeyed else name
+
     # Steps that keep the index
 
     def keep(self, name: str, may_emit: bool) -> str:
@@ -112,6 +116,8 @@ class Grower:
         value = self.chance.choice([field for field in fields if field in "kjv" or field[0] == "x"])
         keyed = self.shape(name).key is not None
         states, emits = 6 if keyed else 0.4, 0.3 if keyed else 1.5
+        if self.shape(name).unkeyed:
+            states = 0.0  # sides of several keys have met: a state would belong to none
         choices = {
             f".filter(lambda {value}: {value} % {self.chance.choice([2, 3, 5])} != 0)": 4,
             f".map({self.fresh()}=lambda {value}: {value} + 1)": 4,
@@ -210,7 +216,7 @@ def from_spread_seed(seed: int) -> MeetCase:
 def from_meet_seed(seed: int) -> MeetCase:
     chance = random.Random(seed)
     grower = Grower(chance)
-    points = grower.graph()
+    points = [grower.clear(point) for point in grower.graph()]
     # every signal that was emitted finds a handler
     points = [grower.add(f"{point}.map(last=lambda k, state: tally(k, state), state=Tally){ON}") for point in points]
     leaves = tuple(grower.made[point].node for point in points)

@@ -14,6 +14,7 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 from unittest import mock
@@ -78,8 +79,9 @@ def pieces(items: object, chance: random.Random) -> list[Piece]:
 
 
 def run(
-    case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = False, cores: int = 1
+    case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = False, cores: int = 1, places: bool = True
 ) -> tuple[Cut, Result]:
+    """Run a graph in stages. Without `places` and `is_ordered`, results come in any order."""
     tree = Tree(case.leaves)
     control = in_order(check_signals(tree, case.control))
     splits = pieces(tree.source.items, chance)
@@ -94,9 +96,10 @@ def run(
     kinds = [type(given.signal) for given in control]
     found = [] if regions is None else [regions]
     by_place = chance.random() < 0.8
-    made = cut(case.leaves, kinds, places=True, is_ordered=is_ordered, aligned=found, meets_by_place=by_place)
+    made = cut(case.leaves, kinds, places=places, is_ordered=is_ordered, aligned=found, meets_by_place=by_place)
     layout = job.laid_out(made, len(splits), chance.choice([1, 2, 5]))
-    options = {"compile": compile, "batch_items": chance.choice([None, 1, 2, 5])}
+    seed = deepcopy(chance).getrandbits(63)
+    options = {"compile": compile, "batch_items": chance.choice([None, 1, 2, 5]), "hash_seed": seed}
     on = dict.fromkeys(range(len(made.stages)), cores)
     given = (made, layout, job.CollectWriter, options, places.signals, places.bases, on)
     program = job.program_of(*given, is_measured=cores > 1)

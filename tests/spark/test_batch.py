@@ -13,6 +13,7 @@ import pytest
 
 import penstock as ps
 from penstock.report.progress import Progress
+from penstock.spark.batch import BatchJob
 
 COUNT = 6_000
 
@@ -69,6 +70,30 @@ def test_as_one_thread(graph: Callable[[ps.Stream], ps.Stream], folder: Path, sp
     wanted = graph(ps.from_arrow(numbers())).collect()
     found = graph(ps.read_parquet(str(folder))).collect(spark, ordered=True, split_bytes=9_000, buckets=3)
     assert found.equals(wanted)
+
+
+@pytest.mark.parametrize("graph", ["keys", "text keys", "two keys", "a row a key"])
+def test_the_seed_of_hashes_does_not_show(graph: str, folder: Path, spark: Any) -> None:
+    stream, wanted = GRAPHS[graph](ps.read_parquet(str(folder))), GRAPHS[graph](ps.from_arrow(numbers())).collect()
+    for seed in (0, 1, 2**63 - 1):
+        assert stream.collect(spark, ordered=True, split_bytes=9_000, buckets=3, hash_seed=seed).equals(wanted)
+        assert stream.collect(spark=False, hash_seed=seed).equals(wanted)
+
+
+def test_tasks_hide_values_as_the_driver_does(folder: Path, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The workers were started before: the choice goes to them with the job, and ends with it."""
+    stream = ps.read_parquet(str(folder)).map(w=lambda k: 1 // (k - 7))
+    for variable, quoted in (("1", "k=(hidden)"), ("0", "k=7")):
+        monkeypatch.setenv("PENSTOCK_HIDE_VALUES", variable)
+        with pytest.raises(ps.FunctionError) as raised:
+            stream.collect(spark)
+        assert quoted in str(raised.value) and "part-0.parquet" in str(raised.value)
+
+
+def test_every_job_draws_a_seed_of_its_own(folder: Path, spark: Any) -> None:
+    leaf = GRAPHS["keys"](ps.read_parquet(str(folder))).node
+    seeds = {BatchJob([leaf], spark=spark).program.options["hash_seed"] for _ in range(3)}
+    assert len(seeds) == 3
 
 
 @pytest.mark.parametrize("graph", ["keys", "no key"])
@@ -202,3 +227,28 @@ def test_a_skewed_key_is_a_stream_of_blocks(tmp_path: Path, spark: Any) -> None:
     run = keyed(ps.read_parquet(str(tmp_path))).filter(lambda sum: sum % 1_000_000 == 0).prepare(spark)
     assert run.collect()["sum"].to_pylist() == [1e6, 2e6, 3e6]
     assert all(stage.peak_bytes < 1 << 30 for stage in run.statistics().stages)
+
+
+def jobs_so_far(spark: Any) -> int:
+    return int(spark.sparkContext._jsc.sc().statusStore().jobsList(None).size())
+
+
+@pytest.mark.parametrize("is_keyed", [False, True], ids=["one state", "a state per key"])
+@pytest.mark.parametrize("is_frame", [False, True], ids=["files", "a DataFrame"])
+def test_to_spark_with_signals_placed_by_a_field_runs_nothing_before_an_action(
+    spark: Any, tmp_path: Path, is_frame: bool, is_keyed: bool
+) -> None:
+    table = pa.table({"t": list(range(0, 600, 2)), "v": [float(i % 7) for i in range(300)]})
+    for part in range(3):
+        pq.write_table(table.slice(100 * part, 100), tmp_path / f"{part}.parquet")
+    source = ps.from_spark(spark.createDataFrame(table), order_by="t") if is_frame else ps.read_parquet(tmp_path)
+    stream = source.map(k=lambda t: t % 5)
+    stream = stream.key_by("k") if is_keyed else stream
+    stream = stream.map(sum=running, state=Total).on(Reset, sum=lambda signal: signal.to)
+    control = [ps.at(Reset(0.0), t=251), ps.at(Reset(1.0), t=400)]
+    before = jobs_so_far(spark)
+    frame = stream.select("t", "sum").to_spark(spark, control=control)
+    assert jobs_so_far(spark) == before
+    wanted = stream.select("t", "sum").collect(spark=False, control=control).to_pylist()
+    assert sorted((row.t, row["sum"]) for row in frame.collect()) == [(row["t"], row["sum"]) for row in wanted]
+    assert jobs_so_far(spark) > before

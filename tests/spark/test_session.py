@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+import penstock as ps
 import penstock.spark
 from penstock.errors import SessionError, SettingWarning
 from penstock.spark import java, settings
@@ -51,12 +52,47 @@ def test_the_embedded_session_has_the_settings_that_count(spark: SparkSession) -
     assert list(settings.faults(spark.sparkContext)) == []
 
 
-def test_sockets_of_the_filesystem_need_a_short_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    enabled, folder = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
+ENABLED, SOCKETS = "spark.python.unix.domain.socket.enabled", "spark.python.unix.domain.socket.dir"
+
+
+def test_sockets_of_workers_are_in_a_folder_that_only_this_user_can_enter(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    folder = Path(str(conf.get(SOCKETS)))
+    assert conf.get(ENABLED) == "true"
+    assert folder.stat().st_mode & 0o777 == 0o700 and folder.stat().st_uid == os.geteuid()
+    assert spark.range(3).rdd.map(lambda row: row.id).sum() == 3  # by a worker, so that its socket is there
+    assert [path for path in folder.iterdir() if path.is_socket()]
+
+
+def test_sockets_of_the_filesystem_need_a_short_private_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_socket_folders", {})
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / ("long" * 20)))
-    assert settings.sockets(local=True) == settings.sockets(local=False) == {enabled: "true", folder: "/tmp"}
+    before = os.umask(0)
+    try:
+        found = settings.sockets(local=True)
+    finally:
+        os.umask(before)
+    folder = Path(found[SOCKETS])
+    assert found[ENABLED] == "true" and folder.parent == Path("/tmp") and folder.stat().st_mode & 0o777 == 0o700
+    assert settings.sockets(local=True) == found  # one for all sessions of the process
+    settings._remove(str(folder), os.getpid())
+    assert not folder.exists()
+    settings._socket_folders.clear()
+    assert settings.sockets(local=False) == {}  # Spark's own way, with a secret
     monkeypatch.setattr(settings, "MOST_SOCKET_PATH", 10)
     assert settings.sockets(local=True) == {}
+
+
+def test_sockets_are_not_in_a_folder_where_others_can_replace_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tmp_path.chmod(0o777)
+    monkeypatch.setattr(settings, "_socket_folders", {})
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folder = Path(settings.sockets(local=True)[SOCKETS])
+    assert folder.parent == Path("/tmp")
+    folder.rmdir()
+    assert not list(tmp_path.iterdir())
 
 
 def test_jobs_run_beside_the_users_session(spark: SparkSession) -> None:
@@ -213,6 +249,77 @@ def test_without_pyspark_the_extra_is_named(tmp_path: Path) -> None:
         "penstock.errors.SessionError: session: running on Spark needs the package pyspark, which is not installed; "
         "pip install 'penstock[spark]'"
     )
+
+
+# What cannot be used is refused at once, in one sentence
+
+NUMBERS = "ps.from_items([{'v': 1}]).map(w=lambda v: v + 1)"
+USES = {
+    "collect": f"{NUMBERS}.collect(spark)",
+    "to_spark": f"{NUMBERS}.to_spark(spark)",
+    "write": f"{NUMBERS}.write_parquet('out', spark)",
+}
+
+
+@pytest.mark.parametrize("version", ["3.5.9", "4.0.5", "4.4.0", "5.0.0.dev1"])
+def test_other_versions_of_pyspark_are_refused(version: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("pyspark.__version__", version)
+    message = rf"session: PySpark must be 4.1, 4.2 or 4.3; it is {version}; pip install 'penstock\[spark\]'$"
+    for use in (
+        penstock.spark.session,
+        lambda: ps.from_items([{"v": 1}]).collect(spark=object()),
+        lambda: ps.from_spark(object()),
+        lambda: ps.read_text(tmp_path).start(tmp_path / "out", checkpoint=tmp_path / "ck"),
+    ):
+        with pytest.raises(SessionError, match=message):
+            use()
+
+
+@pytest.mark.parametrize("use", USES)
+def test_a_session_of_spark_connect_is_refused(use: str) -> None:
+    class Session:
+        """All that is looked at: which module the class is of. A server of Spark Connect is a process of its own."""
+
+        __module__ = "pyspark.sql.connect.session"
+
+    with pytest.raises(
+        SessionError, match=r"must have its driver in this process, .*; got one of Spark Connect; make one"
+    ):
+        eval(USES[use], {"ps": ps, "spark": Session()})
+    with pytest.raises(SessionError, match="source 'frame': a session must have its driver in this process"):
+        ps.from_spark(Session())
+
+
+def test_what_is_no_session_is_refused() -> None:
+    with pytest.raises(SessionError, match=r"session: spark= must be a SparkSession, True or False; got 'local'$"):
+        ps.from_items([{"v": 1}]).collect("local")
+
+
+def test_the_python_of_the_workers_of_a_session_that_is_passed(tmp_path: Path) -> None:
+    """Three ways to use it, and each time one sentence, which names the variable to set; and no trace of Java's."""
+    (tmp_path / "python").write_text("#!/bin/sh\necho \"No module named 'penstock'\" >&2\nexit 1\n")
+    (tmp_path / "python").chmod(0o755)
+    ran = in_a_process(
+        f"""
+        from pyspark.sql import SparkSession
+        import penstock as ps
+        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+        for use in {list(USES.values())!r}:
+            try:
+                eval(use)
+            except ps.SessionError as error:
+                print(error)
+        """,
+        PYSPARK_PYTHON=str(tmp_path / "python"),
+        SPARK_LOCAL_IP="127.0.0.1",
+    )
+    assert ran.returncode == 0, ran.stderr
+    version = ".".join(map(str, sys.version_info[:2]))
+    assert ran.stdout.splitlines() == 3 * [
+        f"session: the workers must run a Python {version} that has Penstock, as {sys.executable} does; they run "
+        f"{str(tmp_path / 'python')!r}, where No module named 'penstock'; set the environment variable PYSPARK_PYTHON "
+        f"to sys.executable before Spark starts"
+    ]
 
 
 # Settings

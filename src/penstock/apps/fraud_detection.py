@@ -170,7 +170,7 @@ def train(history: ps.Stream | str | Path, *, smoothing: float = 1.0) -> np.ndar
     return from_counts(counts.reshape(len(STATES), len(STATES)), smoothing)
 
 
-# The functions of the steps. They see a text as an array of bytes.
+# The functions of the steps. They look at the bytes of a text.
 
 
 class Before(ps.State):
@@ -223,27 +223,30 @@ def _places(letters: str) -> np.ndarray:
 AMOUNT, PRICE, TIME = _places(AMOUNTS), _places(PRICES), _places(TIMES)
 
 
-def code_of_letters(letters: Any) -> int:
+def code_of_letters(letters: str) -> int:
     """The number of a state, or -1 if it is none."""
-    return code_at(letters, 0)
+    return code_at(letters.encode(), 0)
 
 
-def code_of(line: Any) -> int:
+def code_of(line: str) -> int:
     """The number of the state that ends a line of three fields, or -1 where it is malformed."""
-    first, second, commas = parts(line)
-    return code_at(line, second + 1) if commas == 2 and first > 0 else -1
+    data = line.encode()
+    first, second, commas = parts(data)
+    return code_at(data, second + 1) if commas == 2 and first > 0 else -1
 
 
-def customer_of(line: Any) -> Any:
-    return line[: parts(line)[0]]
+def customer_of(line: str) -> bytes:
+    data = line.encode()
+    return data[: parts(data)[0]]
 
 
-def transaction_of(line: Any) -> Any:
-    first, second, _ = parts(line)
-    return line[min(first + 1, second) : second]
+def transaction_of(line: str) -> bytes:
+    data = line.encode()
+    first, second, _ = parts(data)
+    return data[min(first + 1, second) : second]
 
 
-def parts(line: Any) -> tuple[int, int, int]:
+def parts(line: bytes) -> tuple[int, int, int]:
     """Where the first two commas stand, or the line's end, and how many there are."""
     first = second = len(line)
     commas = 0
@@ -255,7 +258,7 @@ def parts(line: Any) -> tuple[int, int, int]:
     return first, second, commas
 
 
-def code_at(text: Any, start: int) -> int:
+def code_at(text: bytes, start: int) -> int:
     if len(text) != start + 3:
         return -1
     amount, price, time = AMOUNT[text[start]], PRICE[text[start + 1]], TIME[text[start + 2]]

@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +113,11 @@ def spikes(found: ps.Stream, *, window: int = WINDOW, threshold: float = THRESHO
 
 def _last(window: int) -> type[ps.State]:
     class Last(ps.State):
-        """A device's last values in a ring, and their sum."""
+        """A device's last values in a ring; see `moving_mean`.
+
+        Invariant: `ring[:at]` has the values of this turn, and `total` is their sum. From `at` on, `ring[i]` has the
+        sum of the values that the turn before left in `ring[i:]`, or 0.0 in the first turn.
+        """
 
         ring: ps.array(float, window)  # type: ignore[valid-type]
         at: int
@@ -122,13 +128,25 @@ def _last(window: int) -> type[ps.State]:
 
 
 def moving_mean(value: float, state: Any) -> float:
-    """The mean of the last values, this one included; the sum is kept, so that one costs as much as a thousand."""
-    at = state.at
-    total = state.total + (value - state.ring[at])
-    state.total = total
-    state.ring[at] = value
-    state.at = 0 if at + 1 == len(state.ring) else at + 1
-    state.n = min(state.n + 1, len(state.ring))
+    """The mean of the last values, this one included, as accurate as adding them up.
+
+    Nothing is ever subtracted, so that a value leaves no trace once it has left the window, be it NaN or 1e17. At the
+    end of a turn the ring's values become sums from each of them to the last one; of these the next turn needs one for
+    each item. So an item costs two additions, whatever the size of the window.
+    """
+    ring, at = state.ring, state.at
+    ring[at] = value
+    at += 1
+    total = state.total + value
+    state.n = min(state.n + 1, len(ring))
+    if at < len(ring):
+        state.at, state.total = at, total
+        return (total + ring[at]) / state.n  # type: ignore[no-any-return]
+    later = 0.0
+    for place in range(len(ring) - 1, -1, -1):
+        later += ring[place]
+        ring[place] = later
+    state.at, state.total = 0, 0.0
     return total / state.n  # type: ignore[no-any-return]
 
 
@@ -139,20 +157,21 @@ DIGITS = 18
 POWERS = np.array([float(f"1e{n}") for n in range(DIGITS + 1)])
 
 
-def reading(line: Any) -> tuple[int, float, bool]:
-    """The device and the temperature in a line of bytes, and whether the line is complete."""
-    size, at, field = len(line), 0, 0
+def reading(line: str) -> tuple[int, float, bool]:
+    """The device and the temperature in a line, and whether the line is complete."""
+    data = line.encode()
+    size, at, field = len(data), 0, 0
     device, value, is_number = 0, 0.0, True
     while at < size:
-        while at < size and line[at] == BLANK:
+        while at < size and data[at] == BLANK:
             at += 1
         start = at
-        while at < size and line[at] != BLANK:
+        while at < size and data[at] != BLANK:
             at += 1
         if at == start:
             break
         if field in (DEVICE, TEMPERATURE):
-            mantissa, decimals, is_negative = number(line, start, at)
+            mantissa, decimals, is_negative = number(data, start, at)
             is_number = is_number and (decimals == 0 or (decimals > 0 and field == TEMPERATURE))
             if is_number and field == DEVICE:
                 device = -mantissa if is_negative else mantissa
@@ -164,7 +183,7 @@ def reading(line: Any) -> tuple[int, float, bool]:
     return (device, value, True) if is_complete else (0, 0.0, False)
 
 
-def number(line: Any, start: int, stop: int) -> tuple[int, int, bool]:
+def number(line: bytes, start: int, stop: int) -> tuple[int, int, bool]:
     """The digits of a number as an integer, how many of them are decimals, and its sign; -1 decimals: it is none."""
     is_negative = line[start] == MINUS
     at = start + 1 if is_negative else start
@@ -191,18 +210,26 @@ _NUMBER = re.compile(r"-?(?!(?:\.?\d){19})\d+(?:\.\d+)?", re.ASCII)
 
 
 def reference(path: str | Path, *, window: int = WINDOW, threshold: float = THRESHOLD) -> list[dict[str, Any]]:
-    """The rows of the result, by the plainest Python: the same additions in the same order, so the same floats."""
-    last: dict[Any, list[float]] = {}
-    totals: dict[Any, float] = {}
+    """The rows of the result, by the plainest Python: every mean from all values of its window, rounded once.
+
+    The application adds them one after the other, so that its means may differ in the last digits.
+    """
+    last: dict[Any, deque[float]] = {}
     found = []
     for device, value in _reference_readings(path):
-        values = last.setdefault(device, [])
-        totals[device] = totals.get(device, 0.0) + (value - (values[-window] if len(values) >= window else 0.0))
+        values = last.setdefault(device, deque(maxlen=window))
         values.append(value)
-        mean = totals[device] / min(len(values), window)
+        mean = _sum(values) / len(values)
         if abs(value - mean) > threshold * mean:
             found.append({"device": device, "mean": mean, "value": value})
     return found
+
+
+def _sum(values: Iterable[float]) -> float:
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # beyond all floats, or both infinities
+        return sum(values)
 
 
 def reference_incomplete(path: str | Path) -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -127,44 +126,45 @@ def read(path: str | Path) -> ps.Stream:
     return lines.filter(is_trip).select("line")
 
 
-def is_trip(line: Any, file: Any, byte: int) -> bool:
+def is_trip(line: str, file: str, byte: int) -> bool:
     """Whether a line is a trip, and not the names of the columns. Raises where it is neither.
 
     Only quotes and their neighbours are looked at. `file` is named so that an error tells it.
     """
-    size = len(line)
-    if byte == 0 and size >= len(NAMES) and _is_at(line, size - len(NAMES)):
+    data = line.encode()
+    size = len(data)
+    if byte == 0 and size >= len(NAMES) and _is_at(data, size - len(NAMES)):
         return False
-    if size == 0 or line[0] != QUOTE:
+    if size == 0 or data[0] != QUOTE:
         raise ValueError("a line must begin with a quoted trip id")
     quotes, last, opening, polylines = 0, 0, 0, 0
     for at in range(size):
-        if line[at] == QUOTE:
+        if data[at] == QUOTE:
             quotes += 1
             last, opening = at, last
-            polylines += _begins_polyline(line, at)
+            polylines += _begins_polyline(data, at)
     if quotes % 2 == 1:
         raise ValueError("a quote must be closed before the line ends")
     if quotes < 4:
         raise ValueError("a line must have a quoted trip id and a quoted polyline; there is one field")
     if last != size - 1:
         raise ValueError("a line must end in a quoted polyline; it ends outside a quote")
-    if not _begins_polyline(line, opening):
+    if not _begins_polyline(data, opening):
         raise ValueError("a line must end in a quoted polyline; its last field is none")
-    if line[size - 2] != CLOSE:
+    if data[size - 2] != CLOSE:
         raise ValueError("a polyline must end with a bracket")
     if polylines != 1:
         raise ValueError("only the last field of a line may begin like a polyline")
     return True
 
 
-def _begins_polyline(line: Any, quote: int) -> bool:
+def _begins_polyline(line: bytes, quote: int) -> bool:
     if quote + 2 >= len(line) or line[quote + 1] != OPEN:
         return False
     return bool(line[quote + 2] == OPEN or line[quote + 2] == CLOSE)
 
 
-def _is_at(line: Any, start: int) -> bool:
+def _is_at(line: bytes, start: int) -> bool:
     for at in range(len(NAMES)):  # noqa: SIM110 - a loop, for the compiler
         if line[start + at] != NAMES[at]:
             return False

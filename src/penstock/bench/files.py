@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.apps import region_sum, spike_detection, taxi
+from penstock.errors import GraphError
+from penstock.kernels.private import private_folder
 
 VERSION = 1
 """Goes up when what is generated changes."""
@@ -21,7 +23,14 @@ ROW_GROUP = 1 << 20
 
 def kept_folder() -> Path:
     """Where the files of all benchmarks are. It can be removed at any time."""
-    return Path(tempfile.gettempdir()) / f"penstock-bench-{os.getuid()}"
+    path = Path(tempfile.gettempdir()) / f"penstock-bench-{os.geteuid()}"
+    folder = private_folder(path)
+    if folder is None:
+        raise GraphError(
+            f"bench: {str(path)!r} must be a folder that no other user can write, or not be there; it is another; "
+            f"remove it, or set TMPDIR to another folder"
+        )
+    return folder
 
 
 def kept(name: str, make: Callable[[Path], None]) -> Path:
@@ -120,3 +129,14 @@ def touches(keys: int, touched: int, batches: int, times: int = 1) -> Path:
             pq.write_table(table, folder / f"part-{number:05d}.parquet", row_group_size=ROW_GROUP)
 
     return kept(f"touches-{keys}-{touched}-{batches}{'' if times == 1 else f'-{times}'}", make)
+
+
+def single_rows(count: int) -> Path:
+    """Files of one row each: a `key` of a thousand, and a `value` that is 0 to 99 in turn."""
+
+    def make(folder: Path) -> None:
+        for number in range(count):
+            table = pa.table({"key": [number % 1000], "value": [number % 100]})
+            pq.write_table(table, folder / f"part-{number:05d}.parquet")
+
+    return kept(f"single-rows-{count}", make)

@@ -14,6 +14,7 @@ import pyarrow as pa
 from penstock.apps.spike_detection import THRESHOLD
 from penstock.bench.spark import PARTITIONS, Batches, with_settings
 from penstock.engine.keys import KeyIndex
+from penstock.engine.options import draw_seed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +60,7 @@ def moving(window: int, batches: Batches) -> Iterator[pa.RecordBatch]:
     index, states = None, np.zeros(0, _record(window))
     for batch in batches:
         device, values = batch.column("device"), batch.column("value").to_numpy()
-        index = index or KeyIndex([device.type])
+        index = index or KeyIndex([device.type], draw_seed())
         numbers = index.number([device])
         if index.count > len(states):
             grown = np.zeros(max(1024, 2 * index.count), states.dtype)

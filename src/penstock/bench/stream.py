@@ -1,12 +1,13 @@
 """Streams on Spark: files that lie there, a few a micro-batch, each taken to its end, and how long the batches took.
 
 The first micro-batches of a stream start workers and warm everything up: they are shown, and do not count. What counts
-are the rows of all others over the sum of their times, as Spark itself tells them. There are four kinds of cases:
+are the rows of all others over the sum of their times, as Spark itself tells them. There are five kinds of cases:
 
 - spike detection, by the number of devices: `1000`, with large micro-batches and (`1000-short`) small ones; `50000`;
 - `touch-100`, `touch-10000`, `touch-all`: micro-batches that touch so many of all keys, behind one that has made them;
 - `restart-1000`, `restart-1000000`: from `start` on a checkpoint with so many keys to the first new file of results;
-- `growth`: the size of the state store as micro-batches go by.
+- `growth`: the size of the state store as micro-batches go by;
+- `small-files`: thousands of files of one row in a micro-batch.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from penstock.bench.measure import Benchmark, Case, Run, Target, best_runs, pens
 MOST_TIMES, MOST_SECONDS = 2.0, 5.0
 """What a restart with many keys may take: so often the time of one with few, and so many seconds more."""
 MOST_GROWTH = 1.2
-RESTART, GROWTH, BYTES = "restart-", "growth", "bytes_"
+RESTART, GROWTH, BYTES, SMALL_FILES = "restart-", "growth", "bytes_", "small-files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,8 @@ class Size:
     touches: tuple[Touch, ...]
     restarts: Restarts
     growth: Growth
+    small_files: int
+    """How many files of one row make a micro-batch. There are two: the first does not count."""
 
 
 LONG, SHORT, FEW = Span(5, 20), Span(2, 5), Span(1, 2)
@@ -96,6 +99,7 @@ SIZES = {
         (Touch(2000, Span(1, 2), Span(1, 1)),),
         Restarts((50, 2000), 20, 1),
         Growth(500, 20, 4),
+        70,
     ),
     "small": Size(
         (Spikes("1000", 1000, 1000, 250_000, SHORT, FEW), Spikes("5000", 5000, 16, 50_000, SHORT, FEW)),
@@ -103,6 +107,7 @@ SIZES = {
         (Touch(100, SHORT, FEW), Touch(10_000, SHORT, FEW), Touch(100_000, FEW, FEW)),
         Restarts((1000, 100_000), 20, 10),
         Growth(10_000, 100, 40),
+        600,
     ),
     "full": Size(
         (
@@ -114,6 +119,7 @@ SIZES = {
         (Touch(100, LONG, SHORT), Touch(10_000, LONG, SHORT), Touch(1_000_000, SHORT, SHORT)),
         Restarts((1000, 1_000_000), 20, 10),
         Growth(100_000, 100, 400),
+        3000,
     ),
 }
 
@@ -150,6 +156,7 @@ BENCHMARK = Benchmark(
         Target("penstock/tws@50000", 40.0),
         Target("penstock/apply@50000", 40.0),
         Target("penstock/floor@touch-100", 1 / 1.5),
+        Target(f"penstock/plain@{SMALL_FILES}", 1.0),
         Target("allowed/penstock", 1.0),
         Target("half/end", 1 / MOST_GROWTH),
     ),

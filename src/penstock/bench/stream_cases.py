@@ -20,7 +20,7 @@ from penstock.bench import files, keyed
 from penstock.bench import stream_peers as by
 from penstock.bench.measure import Answer, Case, Peer
 from penstock.bench.spark import CORES, in_workers, session
-from penstock.bench.stream import BYTES, GROWTH, RESTART, Growth, Restarts, Size, Spikes, Touch
+from penstock.bench.stream import BYTES, GROWTH, RESTART, SMALL_FILES, Growth, Restarts, Size, Spikes, Touch
 from penstock.bench.stream_peers import Ended, Place
 from penstock.errors import DataError
 from penstock.spark.session import with_settings
@@ -55,6 +55,7 @@ def cases_of(size: Size) -> Iterator[Case]:
         for keys in size.restarts.keys:
             yield Case(f"{RESTART}{keys}", partial(restart_peers, spark, keys, size.restarts))
         yield Case(GROWTH, partial(growth_peers, spark, size.growth))
+        yield Case(SMALL_FILES, partial(small_file_peers, spark, size.small_files))
     finally:
         shutil.rmtree(by.folder(), ignore_errors=True)
 
@@ -173,6 +174,19 @@ def touch_peers(spark: SparkSession, case: str, keys: int, size: Touch) -> Itera
     yield peer("blob", blob, few, 1 + size.blob.warm, right, repeats=1, must={"pages": CORES})
 
 
+# Many small files
+
+
+def small_file_peers(spark: SparkSession, count: int) -> Iterator[Peer]:
+    """Files of one row, all of a micro-batch at once: Penstock with state by key, and Spark's own without any."""
+    paths = files.paths(files.single_rows(2 * count))
+    peer = partial(stream_peer, spark, SMALL_FILES, paths=paths, warm=1, at_once=count)
+    yield peer("penstock", partial(by.by_penstock, spark, build=totals), right=partial(answer, totals))
+    floor = partial(by.by_floor, spark, columns=by.TOUCHES, keep=by.is_hundredth)
+    yield peer("floor", floor, right=partial(kept, by.is_hundredth))
+    yield peer("plain", partial(floor, settings={}), right=partial(kept, by.is_hundredth))
+
+
 # Restarts
 
 
@@ -239,7 +253,7 @@ def watched(handle: StreamHandle, folder: Path) -> dict[int, int]:
     while is_active:
         is_active = handle.running.isActive
         told = handle.running.lastProgress
-        if has_run(told) and told["batchId"] not in found:
+        if told is not None and has_run(told) and told["batchId"] not in found:
             found[int(told["batchId"])] = bytes_in(folder)
         time.sleep(POLL_S)
     return found

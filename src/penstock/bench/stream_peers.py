@@ -34,6 +34,7 @@ from penstock.spark.stream import pages, query
 from penstock.spark.stream.bucket import Bucket
 from penstock.spark.stream.handle import StreamHandle, trigger_of
 from penstock.spark.stream.progress import has_run
+from penstock.spark.stream.running import Running
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -258,7 +259,7 @@ def is_hundredth(rows: pa.RecordBatch | pa.Table) -> Any:
 def by_blob(spark: SparkSession, place: Place, build: Build) -> Ended:
     leaf = build(ps.read_parquet(place.source)).node
     planned = BlobQuery(leaf, place.out, place.checkpoint, spark, files_per_batch=place.files)
-    return ended(place, StreamHandle(planned, planned.start(trigger_of("available"))))
+    return ended(place, StreamHandle(planned, Running(planned.start(trigger_of("available")))))
 
 
 class WholeBucket(Bucket):

@@ -96,6 +96,10 @@ def apps() -> None:
 @click.option("--unfused", is_flag=True, help="Run every node by itself, with a channel on every edge.")
 @click.option("--width", type=int, help="The most items that a node fires on.")
 @click.option("--context", default="auto", show_default=True, help="How regions travel: sparse, dense, lane or auto.")
+@click.option(
+    "--on-error", type=click.Choice(("stop", "skip")), help="What an item that fails does: end the run, or not."
+)
+@click.option("--dead-letter", metavar="FOLDER", help="Skip items that fail, and write what they were to this folder.")
 @click.option("--statistics", is_flag=True, help="Show what every node and channel did.")
 @click.option("--checkpoint", metavar="FOLDER", help="Run as a stream, which goes on from what this folder holds.")
 @click.option("--stream", metavar="FOLDER", help="Where the files of such a stream come.")
@@ -106,6 +110,7 @@ def apps() -> None:
     help="When to take what is new: every so many seconds; or what is available, and then end. Else at once.",
 )
 @click.option("--files-per-batch", type=click.IntRange(min=1), help="The most files that a batch takes.")
+@click.option("--restart", is_flag=True, help="Start a stream again after a failure that may pass: a full disk.")
 def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: bool, unfused: bool, **given: Any) -> None:
     """Run an application, or a stream of your own.
 
@@ -126,8 +131,10 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
         from penstock.cli.stream import run
 
         given["path"] = folder
-    elif given["trigger"] is not None or given["files_per_batch"] is not None:
-        raise click.UsageError("--trigger and --files-per-batch are for a stream; say --stream and --checkpoint too")
+    elif given["trigger"] is not None or given["files_per_batch"] is not None or given["restart"]:
+        raise click.UsageError(
+            "--trigger, --files-per-batch and --restart are for a stream; say --stream and --checkpoint too"
+        )
     if given["path"] is not None and given["size"] is not None:
         raise click.UsageError("--size is for data that is made; leave it out with --input")
     if here and given["spark"] is not None:
@@ -136,6 +143,8 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
         names = ", ".join(APP_NAMES)
         raise click.UsageError(f"APP must be one of {names}, or module:stream for one of your own; got {target!r}")
     options = {"fuse": not unfused, "width": given.pop("width"), "context": given.pop("context")}
+    failing = {name: given.pop(name) for name in ("on_error", "dead_letter")}
+    options |= {name: value for name, value in failing.items() if value is not None}
     mode = "overwrite" if overwrite else "error"
     run(
         Request(

@@ -48,9 +48,20 @@ def show(lines: int, picture: Path | None) -> None:
         _section(
             console, "The speed", _bars(speeds), "the same lines, the same rows written to Parquet, the same Spark"
         )
-    path = picture or Path(tempfile.gettempdir()) / "penstock-taxi.svg"
-    path.write_text(pairs.show().svg(), encoding="utf-8")
-    _section(console, "The picture", str(path))
+    _section(console, "The picture", str(_written(pairs.show().svg(), picture)))
+
+
+def _written(text: str, path: Path | None) -> Path:
+    """Where a picture was written: where the user wants it, or in a new file for temporary ones."""
+    if path is not None:
+        path.write_text(text, encoding="utf-8")
+        return path
+    # A name that others can foresee could be a link of theirs, and be written through it.
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="penstock-taxi-", suffix=".svg", delete=False, encoding="utf-8"
+    ) as file:
+        file.write(text)
+    return Path(file.name)
 
 
 def _run(console: Console, spark: Any, pairs: ps.Stream, malformed: ps.Stream) -> None:

@@ -47,6 +47,7 @@ class Request:
     checkpoint: str | None = None
     trigger: float | str | None = None
     files_per_batch: int | None = None
+    restart: bool = False
 
     @property
     def writes(self) -> str:
@@ -161,20 +162,27 @@ def _on_spark(request: Request, work: Work, spark: Any, console: Console) -> Out
     how = {"spark": spark, "ordered": request.is_ordered} | request.options
     with Display(console) as display:
         if request.output is None:
-            planned = ps.prepare(*work.streams, on_progress=display, **how)
+            planned = ps.prepare(*work.streams, on_progress=display, **how, **_letter_mode(request))
             first, *others = planned.tables()
             count, head, statistics = first.num_rows, first, planned.statistics()
         else:
             write = getattr(work.streams[0], f"write_{request.writes}")
             written = write(request.output, mode=request.mode, on_progress=display, **how)
             count, head, statistics = written.rows, None, written.statistics
+            if "dead_letter" in how:  # what failed has been told of by now
+                how = {name: value for name, value in how.items() if name != "dead_letter"} | {"on_error": "skip"}
             others = list(ps.run(*work.streams[1:], **how)) if work.streams[1:] else []
     return Outcome(count, head, tuple(others), statistics, time.perf_counter() - started)
 
 
+def _letter_mode(request: Request) -> dict[str, Any]:
+    """What becomes of a folder of dead letters that is there already."""
+    return {"mode": request.mode} if "dead_letter" in request.options else {}
+
+
 def _here(request: Request, work: Work) -> Outcome:
     """All streams in one pass. Of the first, rows go to files as they come, or only the first few are kept."""
-    planned: Any = ps.prepare(*work.streams, spark=False, **request.options)
+    planned: Any = ps.prepare(*work.streams, spark=False, **request.options, **_letter_mode(request))
     schemas = [stream.schema for stream in work.streams]
     kept: list[list[pa.RecordBatch]] = [[] for _ in schemas]
     started, count = time.perf_counter(), 0
@@ -210,12 +218,24 @@ def _writer(request: Request, schema: pa.Schema) -> Iterator[Callable[[pa.Record
 # What to say
 
 
+def skipped_text(request: Request, skipped: int) -> str:
+    """How many items failed, and where they are told of."""
+    if not skipped:
+        return ""
+    letters = request.options.get("dead_letter")
+    return f"{skipped:,} items failed and were skipped" + (f"; their letters are in {letters}" if letters else "")
+
+
 def _show(console: Console, request: Request, work: Work, outcome: Outcome) -> None:
     if outcome.head is not None:
         console.print(tables.rows(outcome.head, outcome.count), "")
     told = f"  {work.source} → {outcome.count:,} rows in {outcome.seconds:.2f} s"
     console.print(Text.assemble((request.target, "bold"), told), soft_wrap=True)
-    for text in (work.note(outcome.others), f"written to {request.output}" if request.output else ""):
+    late = getattr(outcome.statistics, "late", 0)
+    left_out = f"{late:,} items came after their windows had closed, and were left out" if late else ""
+    written = f"written to {request.output}" if request.output else ""
+    skipped = skipped_text(request, outcome.statistics.skipped)
+    for text in (work.note(outcome.others), left_out, written, skipped):
         if text:
             console.print(text, soft_wrap=True, markup=False)
     if hasattr(outcome.statistics, "stages"):

@@ -10,7 +10,7 @@ from rich.text import Text
 import penstock as ps
 from penstock.cli import own, tables
 from penstock.cli.apps import APPS
-from penstock.cli.run import Request, Session
+from penstock.cli.run import Request, Session, skipped_text
 from penstock.cli.watch import LastRows, StreamDisplay, state_text, watch
 from penstock.errors import GraphError
 from penstock.report.progress import files_text
@@ -35,6 +35,7 @@ def run(request: Request) -> None:
             format=request.writes,
             ordered=request.is_ordered,
             files_per_batch=request.files_per_batch,
+            restart=request.restart,
             **request.options,
         )
         with StreamDisplay(console, request.target, last_rows) as display:
@@ -66,6 +67,9 @@ def _show(console: Console, request: Request, display: StreamDisplay, seconds: f
         return
     waiting = "" if tally.last.waiting is None else f"; {files_text(tally.last.waiting)}"
     console.print(f"{tally}; {state_text(tally.last)}{waiting}", soft_wrap=True)
+    skipped = skipped_text(request, tally.skipped)
+    if skipped:
+        console.print(skipped, soft_wrap=True, markup=False)
     if request.output is not None:
         console.print(f"written to {request.output}", soft_wrap=True, markup=False)
     console.print("", tables.batch_times(list(tally.kept), tally.first), sep="\n")

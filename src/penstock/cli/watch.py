@@ -59,7 +59,7 @@ class Tally:
     def __init__(self) -> None:
         self.first: StreamProgress | None = None
         self.kept: deque[StreamProgress] = deque(maxlen=KEPT)
-        self.batches = self.items = self.rows = 0
+        self.batches = self.items = self.rows = self.skipped = 0
         self.seconds = 0.0
 
     @property
@@ -72,12 +72,14 @@ class Tally:
         self.batches += 1
         self.items += progress.items
         self.rows += progress.rows
+        self.skipped += progress.skipped
         self.seconds += progress.seconds
 
     def __str__(self) -> str:
         speed = speed_text(self.items / self.seconds if self.seconds else 0.0, "items/s")
         batches = "1 batch" if self.batches == 1 else f"{self.batches:,} batches"
-        return f"{batches}, {self.items:,} items, {speed}, {self.rows:,} rows"
+        skipped = f", {self.skipped:,} skipped" if self.skipped else ""
+        return f"{batches}, {self.items:,} items, {speed}, {self.rows:,} rows{skipped}"
 
 
 class StreamDisplay(LiveDisplay):
@@ -125,6 +127,8 @@ def batch_text(progress: StreamProgress) -> str:
     1.00 s: look 0.02, plan 0.10, run 0.80, commit 0.05, other 0.03
     """
     counts = [f"{progress.items:,} items", speed_text(progress.items_per_s, "items/s"), f"{progress.rows:,} rows"]
+    if progress.late:
+        counts.append(f"{progress.late:,} late")
     if progress.waiting is not None:
         counts.append(files_text(progress.waiting))
     pages = f"{progress.pages_touched:,} of {progress.pages:,} pages touched"

@@ -7,6 +7,7 @@ from penstock.engine.channel import Channel
 from penstock.engine.run import Run
 from penstock.engine.show import lines
 from penstock.engine.statistics import EdgeStatistics, Statistics
+from penstock.engine.windows import LATE, TimedCells
 from penstock.graph import nodes as n
 from penstock.plan.beat import is_central
 from penstock.plan.capacity import ChannelPlan, least
@@ -47,13 +48,9 @@ def _channel_plan(run: Run, fed: Segment) -> ChannelPlan:
 
 def _context_of(run: Run, fed: Segment, sink: Sink) -> tuple[str, str]:
     """How regions travel on a channel, and why."""
-    wanted = run.contexts[sink.node]
-    if sink.clocks and sink.parents and wanted != "sparse":
-        return "lane", "streams meet by their marks"
-    if not sink.parents:
-        return wanted if wanted == "sparse" else "lane", "no region is open here"
-    if wanted != "auto":
-        return wanted, "asked for"
+    decision = run.decision(sink)
+    if decision.context != "auto":
+        return decision.context, decision.reason
     chooser = run.choosers.get(fed)
     if chooser is None or chooser.choice is None:
         return "lane", f"auto, until {FIRST} ensembles have been seen"
@@ -74,7 +71,13 @@ def statistics(run: Run) -> Statistics:
     """What was counted, so far."""
     nodes = tuple(node.counter.record(node.name, node.width, node.outputs_per_input()) for node in run.nodes)
     edges = tuple(_edge(run, segment, channel) for segment, channel in run.channels.items())
-    return Statistics(run.options.channel_width, run.seconds, nodes, edges, tuple(run.firings), tuple(run.held))
+    held = (tuple(run.firings), tuple(run.held))
+    return Statistics(run.options.channel_width, run.seconds, nodes, edges, *held, late_in(run), run.skipped)
+
+
+def late_in(run: Run) -> int:
+    """How many items came after their windows had closed."""
+    return sum(int(cells.counts[LATE]) for cells in run.memory.cells.values() if isinstance(cells, TimedCells))
 
 
 def _edge(run: Run, segment: Segment, channel: Channel) -> EdgeStatistics:

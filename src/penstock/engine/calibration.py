@@ -7,7 +7,6 @@ and without a copy.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import time
@@ -22,7 +21,8 @@ import pyarrow as pa
 from penstock.engine.run import Run
 from penstock.graph.aggregate import sum as sum_of
 from penstock.graph.stream import Stream, from_arrow, from_numpy
-from penstock.kernels.compile import cache_folder, versions
+from penstock.kernels.cache import cache as kept_cache
+from penstock.kernels.compile import versions
 from penstock.plan.context import Costs
 from penstock.plan.machine import Machine
 
@@ -51,14 +51,13 @@ def machine() -> Machine:
 
 
 def _kept(name: str, kind: Any, measuring: Any) -> Any:
-    path = cache_folder() / f"{name}_{hashlib.sha256(versions().encode()).hexdigest()[:16]}.json"
+    file, kept = f"{name}_{hashlib.sha256(versions().encode()).hexdigest()[:16]}.json", kept_cache()
     try:
-        return kind(**json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
+        return kind(**json.loads((kept.read(file) if kept is not None else None) or ""))
+    except (ValueError, TypeError):
         measured = measuring()
-    with contextlib.suppress(OSError):  # a folder that cannot be written to: measure again next time
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(asdict(measured)), encoding="utf-8")
+    if kept is not None:  # where it cannot be written, it is measured again next time
+        kept.write(file, json.dumps(asdict(measured)))
     return measured
 
 

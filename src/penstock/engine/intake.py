@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +14,26 @@ import pyarrow.compute as pc
 from penstock.engine.ensemble import Columns, Ensemble, Table, place_signals
 from penstock.graph import nodes as n
 from penstock.graph import types
-from penstock.graph.arrow import beyond_int64, null_rows
+from penstock.graph.arrow import beyond_int64, beyond_rows, null_rows
+from penstock.graph.letters import Letter, fault_text, letter
 from penstock.graph.record import Signal
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
+from penstock.graph.split import BAD
 from penstock.graph.tree import At, never_reached
 from penstock.plan.clock import BEFORE, STEPS
 from penstock.plan.sink import is_contiguous
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Where items are noted that fail before they reach a loop. `number` is that of each node."""
+
+    letters: list[Letter]
+    number: Mapping[n.GraphNode, int]
+
+    def note(self, index: int, node: n.GraphNode, message: str, fields: Mapping[str, Any]) -> None:
+        number = node.__dict__.get("numbered", self.number[node])
+        self.letters.append(letter(index, number, node, None, message, fields))
 
 
 @dataclass(frozen=True)
@@ -32,6 +48,8 @@ class Batch:
     places: np.ndarray | None = None
     end: int = 0
     """Where items have places: one behind those of all so far, and not behind any that follows."""
+    bad: np.ndarray | None = None
+    """Which of the rows are records that were malformed, and are skipped."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +93,17 @@ def _numbered(arrival: Arrival, base: int, end: int, is_first: bool, *, is_last:
     return Batch(arrival.rows, base, control, is_first, is_last, arrival.places, end)
 
 
-def batches(source: n.Source, control: Sequence[At], at_most: int, columns: Collection[str]) -> Iterator[Batch]:
-    """The batches of a source with their signals; one empty batch where there are no items."""
+def batches(
+    source: n.Source, control: Sequence[At], at_most: int, columns: Collection[str], *, is_tolerant: bool = False
+) -> Iterator[Batch]:
+    """The batches of a source with their signals; one empty batch where there are no items.
+
+    With `is_tolerant`, records that are malformed are rows that tell so.
+    """
+    read = source.items.tolerant_batches if is_tolerant else source.items.batches
     left = list(control)
     last = None
-    for batch in arriving(source, (Arrival(rows) for rows in source.items.batches(at_most, columns))):
+    for batch in arriving(source, (Arrival(rows) for rows in read(at_most, columns))):
         if batch.is_last:
             last = batch
         else:
@@ -108,9 +132,18 @@ class Portion:
     is_last: bool
 
 
-def portion_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]], needed: Collection[str]) -> Portion:
-    """A batch as it enters the graph behind a source, or behind what cleans it. `needed` are its used columns."""
-    rows, dropped = batch.rows, None
+def portion_of(
+    entry: n.GraphNode,
+    batch: Batch,
+    signals: Sequence[type[Signal]],
+    needed: Collection[str],
+    skipped: Skipped | None = None,
+) -> Portion:
+    """A batch as it enters the graph behind a source, or behind what cleans it. `needed` are its used columns.
+
+    With `skipped` an item that fails here is left out, and noted there.
+    """
+    rows, dropped = batch.rows, batch.bad
     for node in _cleaning(entry):
         if isinstance(node, n.FillNull):
             rows = _filled(rows, node)
@@ -118,19 +151,23 @@ def portion_of(entry: n.GraphNode, batch: Batch, signals: Sequence[type[Signal]]
             here = _nulls(rows, node.names)
             dropped = here if dropped is None else dropped | here
     index = np.array([batch.base])
-    if not is_contiguous(entry):
+    if skipped is not None or not is_contiguous(entry):
         index = np.arange(batch.base, batch.base + rows.num_rows + 1)
         if batch.places is not None:
             index = np.append(batch.places, batch.end)
     reached = [given for given in batch.control if given.index <= batch.base + batch.rows.num_rows]
     places = [given.index - batch.base for given in reached]
     before = [int(index[at] if len(index) > 1 else index[0] + at) for at in places]
+    if skipped is not None:
+        failed = _failed(entry, rows, index, needed, dropped, skipped)
+        dropped = failed if dropped is None else dropped | failed
     if dropped is not None and dropped.any():
         index, rows = index[np.append(~dropped, True)], rows.filter(pa.array(~dropped))
         kept = np.concatenate(([0], np.cumsum(~dropped)))
         places = [int(kept[place]) for place in places]
     columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    _refuse(entry.source, columns, lambda row: int(index[row] if len(index) > 1 else index[0] + row), needed)
+    if skipped is None:
+        _refuse(entry.source, columns, lambda row: int(index[row] if len(index) > 1 else index[0] + row), needed)
     kinds, at, references, records = place_signals(
         list(zip(places, (given.signal for given in reached), strict=True)), signals
     )
@@ -149,7 +186,15 @@ class Feeder:
     With `is_open`, batches may run out before the last: the stream pauses there.
     """
 
-    def __init__(self, batches: Iterator[Batch], signals: Sequence[type[Signal]], *, is_open: bool = False) -> None:
+    def __init__(
+        self,
+        batches: Iterator[Batch],
+        signals: Sequence[type[Signal]],
+        *,
+        is_open: bool = False,
+        skipped: Skipped | None = None,
+    ) -> None:
+        self.skipped = skipped
         self.batches, self.signals, self.is_open = batches, signals, is_open
         self.is_paused = False
         self.batch: Batch | None = None
@@ -169,10 +214,13 @@ class Feeder:
             if self.batch is None:
                 assert before is not None
                 raise never_reached(before.control[-1], before.base + before.rows.num_rows)
+            if self.skipped is not None and BAD in self.batch.rows.schema.names:
+                self.batch = _without_bad(self.batch, self.readers[0].edge.source, self.skipped)
             portions: dict[n.GraphNode, Portion] = {}
             for reader in self.readers:
                 if reader.edge not in portions:
-                    portions[reader.edge] = portion_of(reader.edge, self.batch, self.signals, reader.needed)
+                    given = (reader.edge, self.batch, self.signals, reader.needed, self.skipped)
+                    portions[reader.edge] = portion_of(*given)
                 reader.give(portions[reader.edge])
 
 
@@ -309,3 +357,46 @@ def _refuse(source: n.Source, columns: Columns, index: Callable[[int], int], nee
         beyond = beyond_int64(column)
         if beyond is not None:
             raise beyond_error(source.label, name, index(beyond)).about(index(beyond))
+
+
+def _without_bad(batch: Batch, source: n.Source, skipped: Skipped) -> Batch:
+    """A batch whose malformed records are marked, after a letter was written for each."""
+    told = batch.rows.column(BAD)
+    rows = batch.rows.drop_columns([BAD])
+    if told.null_count == len(told):
+        return replace(batch, rows=rows)
+    bad = told.is_valid().to_numpy(zero_copy_only=False)
+    for row in np.flatnonzero(bad).tolist():
+        message, file, position, record = json.loads(told[row].as_py())
+        index = batch.base + row if batch.places is None else int(batch.places[row])
+        number = source.__dict__.get("numbered", skipped.number[source])
+        made = letter(index, number, source, None, message, {"record": record})
+        skipped.letters.append(replace(made, file=file, position=position))
+    return replace(batch, rows=rows, bad=bad)
+
+
+def _failed(
+    entry: n.GraphNode,
+    rows: pa.RecordBatch,
+    index: np.ndarray,
+    needed: Collection[str],
+    dropped: np.ndarray | None,
+    skipped: Skipped,
+) -> np.ndarray:
+    """Which items have a null, or an unsigned integer that no signed one holds; a letter is written for each."""
+    used = [name for name in rows.schema.names if name in needed]
+    found: dict[int, tuple[str, str]] = {}
+    for kind in ("null", "beyond"):  # nulls come first, and the first field that has one
+        for name in used:
+            column = rows.column(name)
+            here = null_rows(column) if kind == "null" else beyond_rows(column)
+            for row in () if here is None else np.flatnonzero(here).tolist():
+                is_element = kind == "null" and column[row].is_valid
+                found.setdefault(row, ("null_element" if is_element else kind, name))
+    failed = np.zeros(rows.num_rows, bool)
+    for row, (kind, name) in sorted(found.items()):
+        if dropped is None or not dropped[row]:
+            failed[row] = True
+            fields = {each: to_plain(rows.column(each).slice(row, 1))[0] for each in used}
+            skipped.note(int(index[row]), entry, fault_text(kind, entry, name), fields)
+    return failed

@@ -37,7 +37,7 @@ class Row:
 
 def interpreted(function: Function) -> Callable[..., Any]:
     """A function that takes what a loop holds and gives what a loop can hold."""
-    views = [_view(parameter, function.reason is None) for parameter in function.parameters]
+    views = [_view(parameter) for parameter in function.parameters]
 
     def given(arguments: tuple[Any, ...]) -> list[Any]:
         return [view(argument) for view, argument in zip(views, arguments, strict=True)]
@@ -83,17 +83,21 @@ def _plain(argument: Any, t: Any) -> Any:
     return text.decode(errors="replace") if types.is_string(t) else text
 
 
-def _view(parameter: Parameter, compiles: bool) -> Callable[[Any], Any]:
+def _view(parameter: Parameter) -> Callable[[Any], Any]:
     t = parameter.type
     if isinstance(t, type):
         return lambda row: Row(row, t)
     if types.is_scalar(t) or types.view(t) is None:
         return lambda value: value
-    if compiles:
-        return lambda array: array.view(Vector)
     if types.is_string(t):
         return lambda array: array.tobytes().decode()
-    return (lambda array: array.tobytes()) if types.is_text(t) else (lambda array: array.tolist())
+    return (lambda array: array.tobytes()) if types.is_text(t) else _read_only
+
+
+def _read_only(array: Any) -> Any:
+    seen = array.view(Vector)
+    seen.flags.writeable = False
+    return seen
 
 
 def _held(value: Any, t: pa.DataType) -> Any:

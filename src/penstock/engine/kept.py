@@ -1,8 +1,12 @@
 """What an open run remembers when its stream pauses, as arrays: so that it can go on later, in another process.
 
 What belongs to keys can be had key by key: a `KeyGroup` for each `key_by`, in which every key has one record with all
-that the nodes behind it know of it. All else is the `frame`: the variables of the loops, the records of states without
-a key, the record that a new key begins with, the parents of open regions that lie in channels.
+that the nodes behind it know of it. All else is the `frame`: the records of states without a key, the record that a new
+key begins with; and, only where something outlives a pause there, the variables of the loops and what lies in channels:
+regions that are open, and streams that meet.
+
+All goes by the slots of the nodes that remember something, which stay the same while other nodes come and go. What lies
+in loops and channels goes by their numbers, so that such a graph must stay as it is.
 """
 
 from __future__ import annotations
@@ -20,42 +24,81 @@ from penstock.engine.joint import JointNode
 from penstock.engine.keys import KeyValues, taken
 from penstock.engine.loop import Memory, RunningLoop
 from penstock.engine.piece import Piece, piece_of, put
+from penstock.engine.remember import kept_in_loops
 from penstock.engine.run import Run, Runner
 from penstock.engine.state import Arrivals, HeldCells, States
 from penstock.engine.upgrade import upgraded_states
+from penstock.engine.windows import KEPT, TimedCells
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
-from penstock.graph.window import Timed
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.spec import Code
 
 Frame = dict[str, np.ndarray]
 
 
+def _keeps_loops(run: Run) -> bool:
+    return any(map(kept_in_loops, run.tree.nodes))
+
+
 def frame_of(run: Run) -> Frame:
     """All that a paused run remembers but for its keys."""
+    found = _of_loops(run) if _keeps_loops(run) else {}
+    for node, states in run.memory.states.items():
+        number = run.slots[node]
+        found[f"state{number}.fresh"] = states.fresh
+        if node.given.key is None:
+            found[f"state{number}.record"] = states.records[:1]
+    for node, arrivals in run.memory.arrivals.items():
+        if node.given.key is None:
+            found[f"seen{run.slots[node]}"] = arrivals.seen[:1]
+        else:
+            found[f"ranked{run.slots[node]}"] = arrivals.ranked + arrivals.count
+    for node, cells in run.memory.cells.items():
+        if isinstance(cells, TimedCells):
+            found[f"windows{run.slots[node]}"] = cells.counts[KEPT]
+    return found
+
+
+def _of_loops(run: Run) -> Frame:
     found: Frame = {}
     for at, running in enumerate(run.nodes):
         held = _of_joint(running) if isinstance(running, JointNode) else _of_loop(running.loop)
         found |= {f"loop{at}.{name}": array for name, array in held}
     for at, channel in enumerate(run.channels.values()):
         found |= {f"channel{at}.{name}": array for name, array in _of_channel(channel)}
-    for node, states in run.memory.states.items():
-        number = run.tree.number[node]
-        found[f"state{number}.fresh"] = states.fresh
-        if node.given.key is None:
-            found[f"state{number}.record"] = states.records[:1]
-    for node, arrivals in run.memory.arrivals.items():
-        if node.given.key is None:
-            found[f"seen{run.tree.number[node]}"] = arrivals.seen[:1]
-        else:
-            found[f"ranked{run.tree.number[node]}"] = arrivals.ranked + arrivals.count
     return found
 
 
 def resume(run: Run, frame: Frame) -> None:
     """Let a run whose parts are made, and that has not begun, go on from what another remembered."""
     left = dict(frame)
+    if _keeps_loops(run):
+        _into_loops(run, left)
+    for code in run.planned.codes.values():
+        for node in code.states.values():
+            held = _taken(left, f"state{run.slots[node]}.")
+            if held:
+                states = run.memory.of(node)
+                assert node.state is not None
+                states.fresh = upgraded_states(held["fresh"], node.state)
+                states.records = upgraded_states(held.get("record", held["fresh"]), node.state).copy()
+        for node in code.arrivals.values():
+            seen = left.pop(f"seen{run.slots[node]}", None)
+            if seen is not None:
+                run.memory.arrivals_at(node).seen[:1] = seen
+            ranked = left.pop(f"ranked{run.slots[node]}", None)
+            if ranked is not None:
+                run.memory.arrivals_at(node).ranked = int(ranked[0])
+        for cells in code.cells.values():
+            counts = left.pop(f"windows{run.slots[cells.node]}", None)
+            if counts is not None:
+                run.memory.cells_of(cells).counts[KEPT] = counts  # type: ignore[attr-defined]
+    if left:
+        raise InternalError(f"resume: nothing takes {sorted(left)}, which another run remembered")
+
+
+def _into_loops(run: Run, left: Frame) -> None:
     for at, running in enumerate(run.nodes):
         taken_here = _taken(left, f"loop{at}.")
         if isinstance(running, JointNode):
@@ -64,23 +107,6 @@ def resume(run: Run, frame: Frame) -> None:
             _into_loop(running.loop, taken_here)
     for at, channel in enumerate(run.channels.values()):
         _into_channel(channel, _taken(left, f"channel{at}."))
-    for code in run.planned.codes.values():
-        for node in code.states.values():
-            held = _taken(left, f"state{run.tree.number[node]}.")
-            if held:
-                states = run.memory.of(node)
-                assert node.state is not None
-                states.fresh = upgraded_states(held["fresh"], node.state)
-                states.records = upgraded_states(held.get("record", held["fresh"]), node.state).copy()
-        for node in code.arrivals.values():
-            seen = left.pop(f"seen{run.tree.number[node]}", None)
-            if seen is not None:
-                run.memory.arrivals_at(node).seen[:1] = seen
-            ranked = left.pop(f"ranked{run.tree.number[node]}", None)
-            if ranked is not None:
-                run.memory.arrivals_at(node).ranked = int(ranked[0])
-    if left:
-        raise InternalError(f"resume: nothing takes {sorted(left)}, which another run remembered")
 
 
 def _taken(left: Frame, prefix: str) -> Frame:
@@ -112,7 +138,9 @@ def _of_loop(loop: RunningLoop) -> Iterator[tuple[str, np.ndarray]]:
 
 def _into_loop(loop: RunningLoop, held: Frame) -> None:
     loop.is_first = bool(held["first"][0])
-    loop.integers[:], loop.floats[:] = held["integers"], held["floats"]
+    # The index of an opened list comes last, and only loops that skip what fails may need it: none is open here.
+    known = min(len(loop.integers), len(held["integers"]))
+    loop.integers[:known], loop.floats[:] = held["integers"][:known], held["floats"]
     for name, pair in loop.records.items():
         for at, record in enumerate(pair):
             record[:] = held[f"record.{name}.{at}"]
@@ -202,13 +230,12 @@ class KeyGroup:
     """All that is known of the keys of one `key_by`: of each key a record, by the number of the key."""
 
     def __init__(self, run: Run, key: n.KeyBy) -> None:
-        self.key, self.memory, self.number = key, run.memory, run.tree.number[key]
+        self.key, self.memory = key, run.memory
+        self.number = min(slot for node, slot in run.slots.items() if node.given.key is key)
         self.index = self.memory.index(key)
         self.parts: dict[str, States | Arrivals | HeldCells] = {}
         self.states: dict[str, type] = {}
         """The class of each part that is the record of a state."""
-        self.windows: list[tuple[Timed, HeldCells, States]] = []
-        """The windows by time, with the cells of those that are open, and how far each key is."""
         self.has_places = isinstance(run.tree.source, n.Received) and run.tree.source.has_places
         for code in run.planned.codes.values():
             self._add(code, self.memory, run)
@@ -217,16 +244,14 @@ class KeyGroup:
         for node in code.states.values():
             if node.given.key is self.key:
                 assert node.state is not None
-                self.parts[f"state{run.tree.number[node]}"] = memory.of(node)
-                self.states[f"state{run.tree.number[node]}"] = node.state
+                self.parts[f"state{run.slots[node]}"] = memory.of(node)
+                self.states[f"state{run.slots[node]}"] = node.state
         for node in code.arrivals.values():
             if node.given.key is self.key:
-                self.parts[f"seen{run.tree.number[node]}"] = memory.arrivals_at(node)
+                self.parts[f"seen{run.slots[node]}"] = memory.arrivals_at(node)
         for cells in code.cells.values():
             if cells.node.given.key is self.key:
-                self.parts[f"cells{run.tree.number[cells.node]}"] = memory.cells_of(cells)
-                if isinstance(cells.node.window, Timed):
-                    self.windows.append((cells.node.window, memory.cells_of(cells), memory.of(cells.node)))
+                self.parts[f"cells{run.slots[cells.node]}"] = memory.cells_of(cells)
 
     @cached_property
     def dtype(self) -> np.dtype:
@@ -240,8 +265,9 @@ class KeyGroup:
     def take(self, slots: np.ndarray) -> np.ndarray:
         """The records of some keys, in this order."""
         found = np.zeros(len(slots), self.dtype)
-        for name, array in self._fields():
-            found[name] = array[slots]
+        for names, arrays, _ in self._fields():
+            for name, array in zip(names, arrays, strict=True):
+                found[name] = array[slots]
         return found
 
     def put(self, values: Sequence[KeyValues], records: np.ndarray) -> np.ndarray:
@@ -252,16 +278,21 @@ class KeyGroup:
 
     def change(self, slots: np.ndarray, records: np.ndarray) -> None:
         """Have other records for some keys."""
-        for name, array in self._fields():
-            array[slots] = records[name]
+        for names, arrays, part in self._fields():
+            if isinstance(part, TimedCells):
+                part.put(slots, [records[name] for name in names])
+                continue
+            for name, array in zip(names, arrays, strict=True):
+                array[slots] = records[name]
 
-    def _fields(self) -> Iterator[tuple[str, np.ndarray]]:
-        """What is kept of all keys: the fields of their records, each with an array that has a row a key."""
+    def _fields(self) -> Iterator[tuple[list[str], list[np.ndarray], Any]]:
+        """What is kept of all keys, part by part: fields of their records, each with an array that has a row a key."""
         names = iter(self.dtype.names or ())
         for part in self.parts.values():
             part.reserve(self.index.count)
-            for array, width in self._arrays(part):
-                yield next(names), array if width is None else array.reshape(-1, width)
+            held = self._arrays(part)
+            arrays = [array if width is None else array.reshape(-1, width) for array, width in held]
+            yield [next(names) for _ in held], arrays, part
 
     def _arrays(self, part: States | Arrivals | HeldCells) -> list[tuple[np.ndarray, int | None]]:
         """The arrays of a part that are kept, each with how many values a key has in it."""
@@ -270,36 +301,22 @@ class KeyGroup:
         if isinstance(part, Arrivals):
             found = [part.seen, part.ranks(), *([part.index] if self.has_places else [])]
             return [(array, None) for array in found]
+        if isinstance(part, TimedCells):
+            return [(rows, part.width) for rows in part.by_key(self.index.count)]
         return [(array, part.width) for array in (part.records, *part.folds)]
 
-    # Windows of keys that are idle
 
-    def has_windows(self, count: int) -> np.ndarray:
-        """For each of the first keys, whether one of its windows by time is open."""
-        found = np.zeros(count, bool)
-        for _, cells, _ in self.windows:
-            cells.reserve(count)
-            found |= cells.records["n"].reshape(-1, cells.width)[:count].any(axis=1)
-        return found
-
-    def pass_windows(self, slots: np.ndarray, newest: Any) -> None:
-        """Have these keys be so far that an item of a window that was closed by the `newest` time is late."""
-        for window, _, states in self.windows:
-            at = states.records["at"]
-            passed = max(window.least_time, min(newest - window.length, window.greatest_time))
-            at[slots] = np.maximum(at[slots], passed)
-
-
-def ending(run: Run, group: KeyGroup, slots: np.ndarray, base: int) -> tuple[Run, Runner, KeyGroup]:
-    """A run that does with some keys of a paused one what the end of the stream would, and what it knows of them.
+def ending(run: Run, group: KeyGroup, slots: np.ndarray, base: int) -> tuple[Run, Runner]:
+    """A run that does with some keys of a paused one what the end of the stream would.
 
     There its keys have the numbers from 0 on, in the order of `slots`. `base` is how many items have come.
     """
-    made = Run(run.tree.leaves, batches_in=arriving(run.tree.source, (), base), **vars(run.options))
+    nothing, kept_as = arriving(run.tree.source, (), base), tuple(run.slots.values())
+    made = Run(run.tree.leaves, batches_in=nothing, slots=kept_as, **vars(run.options))
     scheduler = made.scheduler()
     resume(made, frame_of(run))
     own = next(each for each in key_groups(made) if each.key is group.key)
     own.put(taken(group.index.values(), slots), group.take(slots))
     for arrivals in made.memory.arrivals.values():
         arrivals.arrange()
-    return made, scheduler, own
+    return made, scheduler

@@ -31,7 +31,8 @@ class _Reused:
 class IntegerIndex:
     """Integers to numbers. Invariant: `keys[:count]` are all different, and the table is at most half full."""
 
-    def __init__(self, direct: int = _SMALL) -> None:
+    def __init__(self, seed: int, direct: int = _SMALL) -> None:
+        self.seed = np.uint64(seed)
         self.direct = np.full(direct, -1, np.int32)
         self.table = np.full(64, -1, np.int32)
         self.keys = np.empty(32, np.int64)
@@ -41,7 +42,9 @@ class IntegerIndex:
     def number(self, values: np.ndarray) -> np.ndarray:
         slots, at = self.slots.of(len(values)), 0
         while at < len(values):
-            at, self.count = keyed.number_integers(values, at, slots, self.direct, self.table, self.keys, self.count)
+            at, self.count = keyed.number_integers(
+                values, at, slots, self.direct, self.table, self.keys, self.count, self.seed
+            )
             if at < len(values):
                 self._grow()
         return slots
@@ -49,13 +52,14 @@ class IntegerIndex:
     def _grow(self) -> None:
         self.keys = np.concatenate((self.keys, np.empty_like(self.keys)))
         self.table = np.full(2 * len(self.table), -1, np.int32)
-        keyed.rebuild_integers(self.table, self.keys, self.count)
+        keyed.rebuild_integers(self.table, self.keys, self.count, self.seed)
 
 
 class TextIndex:
     """Strings and bytes to numbers, in the same way."""
 
-    def __init__(self) -> None:
+    def __init__(self, seed: int) -> None:
+        self.seed = np.uint64(seed)
         self.table = np.full(64, -1, np.int64)
         self.hashes = np.empty(32, np.uint64)
         self.offsets = np.zeros(33, np.int64)
@@ -66,7 +70,7 @@ class TextIndex:
     def number(self, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
         slots, at = self.slots.of(len(offsets) - 1), 0
         codes = np.empty(len(slots), np.uint64)
-        keyed.hash_texts(offsets, data, codes)
+        keyed.hash_texts(offsets, data, codes, self.seed)
         while at < len(slots):
             at, self.count = keyed.number_texts(
                 offsets, data, codes, at, slots, self.table, self.hashes, self.offsets, self.data, self.count
@@ -126,13 +130,17 @@ def _is_nan(column: pa.Array) -> np.ndarray:
 
 
 class KeyIndex:
-    """The numbers of one `key_by`: of one field, or of several, whose numbers are numbered again in pairs."""
+    """The numbers of one `key_by`: of one field, or of several, whose numbers are numbered again in pairs.
 
-    def __init__(self, key_types: Sequence[pa.DataType]) -> None:
+    The numbers do not depend on the seed, which only decides where the index keeps them.
+    """
+
+    def __init__(self, key_types: Sequence[pa.DataType], seed: int) -> None:
         self.parts: list[IntegerIndex | TextIndex] = [
-            TextIndex() if types.is_text(t) else IntegerIndex(0 if types.is_float(t) else _SMALL) for t in key_types
+            TextIndex(seed) if types.is_text(t) else IntegerIndex(seed, 0 if types.is_float(t) else _SMALL)
+            for t in key_types
         ]
-        self.pairs = [IntegerIndex(0) for _ in key_types[1:]]
+        self.pairs = [IntegerIndex(seed, 0) for _ in key_types[1:]]
         self.types = list(key_types)
         self.codes = np.zeros((len(key_types), 32 if self.pairs else 0), np.int64)
         self.decoded = 0

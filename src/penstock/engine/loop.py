@@ -14,10 +14,13 @@ from penstock.engine.ensemble import Ensemble, Window
 from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
 from penstock.engine.keys import KeyIndex
+from penstock.engine.letters import Caught, LetterSink, compiled_guards, identity_of, plain_guards
 from penstock.engine.sinks import ChannelSink, Inputs, LogSink, ResultSink
 from penstock.engine.state import Arrivals, HeldCells, States
+from penstock.engine.windows import PoolRoom, TimedCells
 from penstock.graph import nodes as n
 from penstock.graph import types
+from penstock.graph.letters import Letter
 from penstock.graph.record import Signal
 from penstock.graph.tree import Delivery
 from penstock.kernels import compile as compiler
@@ -32,16 +35,19 @@ from penstock.plan.spec import Cells, Code, Keys
 class Memory:
     """What all loops of a run share: the numbers of keys, and the records of stateful nodes."""
 
+    hash_seed: int
     keys: dict[n.KeyBy, KeyIndex] = field(default_factory=dict)
     states: dict[n.Stateful, States] = field(default_factory=dict)
     arrivals: dict[n.Stateful, Arrivals] = field(default_factory=dict)
     cells: dict[n.Stateful, HeldCells] = field(default_factory=dict)
+    letters: list[Letter] = field(default_factory=list)
+    """What was skipped, in no order between nodes."""
     before_keys: Callable[[n.KeyBy, Sequence[pa.Array]], None] | None = None
     """What is called before keys are numbered, so that what is known of them can be fetched first."""
 
     def index(self, node: n.KeyBy) -> KeyIndex:
         if node not in self.keys:
-            self.keys[node] = KeyIndex([node.given.scope[name] for name in node.names])
+            self.keys[node] = KeyIndex([node.given.scope[name] for name in node.names], self.hash_seed)
         return self.keys[node]
 
     def of(self, node: n.Stateful) -> States:
@@ -50,7 +56,7 @@ class Memory:
 
     def cells_of(self, cells: Cells) -> HeldCells:
         if cells.node not in self.cells:
-            self.cells[cells.node] = HeldCells(cells)
+            self.cells[cells.node] = TimedCells(cells) if cells.is_timed else HeldCells(cells)
         return self.cells[cells.node]
 
     def arrivals_at(self, node: n.Stateful) -> Arrivals:
@@ -60,7 +66,8 @@ class Memory:
         """The same records, to change them without consequence. The numbers of keys are shared."""
         states = {node: held.copy() for node, held in self.states.items()}
         arrivals = {node: held.copy() for node, held in self.arrivals.items()}
-        return Memory(self.keys, states, arrivals, {node: held.copy() for node, held in self.cells.items()})
+        cells = {node: held.copy() for node, held in self.cells.items()}
+        return Memory(self.hash_seed, self.keys, states, arrivals, cells)
 
 
 class Output:
@@ -108,9 +115,11 @@ class RunningLoop:
         """What was spent in the kernel, and not on taking its columns from channels and putting them there."""
         assert code.segment is not None
         self.is_compiled = compile and not code.segment.is_interpreted
+        self.caught: Caught = {}
         self.kernel = self._kernel()
         self.integers, self.floats = np.zeros(len(code.integers), np.int64), np.zeros(len(code.floats))
         self.records = {name: (record.layout.new(), record.layout.new()) for name, record in code.records.items()}
+        self.scratch = [record.layout.new() for record in code.scratch.values()]
         self.emitted = {name: signal.as_row() for name, signal in code.emitted.items()}
         self.heaps = Heaps(code)
         self.where = np.zeros(4, np.int64)
@@ -121,19 +130,26 @@ class RunningLoop:
         self.outputs = np.zeros(64, np.int64)
         """Items by the number of binary digits of how many came of each, where the loop counts them."""
         self.used, self.room, self.needed = (np.zeros(len(code.buffers), np.int64) for _ in range(3))
-        self.results = [ResultSink(sink) for sink in code.sinks if not sink.is_cut]
+        self.results = [ResultSink(sink) for sink in code.sinks if not sink.is_cut and not sink.is_letters]
+        self.letters = [LetterSink(sink) for sink in code.sinks if sink.is_letters]
         self.log = LogSink(code.log, signals) if code.log is not None else None
-        running: list[Any] = [*self.results, *channels]
+        running: list[Any] = [*self.results, *self.letters, *channels]
         by_sink = {id(each.sink): each for each in running}
         self.sinks: list[Any] = [by_sink[id(sink)] for sink in code.sinks]
         self.sinks += [self.log] if self.log is not None else []
+        held = {f"{name}p": memory.cells_of(cells) for name, cells in code.cells.items()}
+        pools = [(held[buffer.name], buffer) for buffer in code.buffers if buffer.name in held]
+        self.pools = [PoolRoom(cells, buffer) for cells, buffer in pools if isinstance(cells, TimedCells)]
+        self.sinks += self.pools
         self.at = {buffer.name: at for at, buffer in enumerate(code.buffers)}
         self.open_sinks = [(sink, [self.at[buffer.name] for buffer in sink.buffers]) for sink in self.sinks]
         self.reopened = [(sink, places) for sink, places in self.open_sinks if not isinstance(sink, ResultSink)]
         self.counted = {id(next(s for s in code.sinks if s.node is node)) for node in {s.node for s in code.sinks}}
         """The sinks whose rows are counted: of several behind one node, the first."""
         self.to_channels = [(sink, places) for sink, places in self.open_sinks if isinstance(sink, ChannelSink)]
-        self.to_results = [(sink, places[0]) for sink, places in self.open_sinks if isinstance(sink, ResultSink)]
+        written = [(sink, places[0]) for sink, places in self.open_sinks if isinstance(sink, ResultSink)]
+        self.to_letters = [(sink, at) for sink, at in written if isinstance(sink, LetterSink)]
+        self.to_results = [(sink, at) for sink, at in written if not isinstance(sink, LetterSink)]
         self.index_level = index_level(code.segment.entry.shape)
         takes_index = bool(channels) or any(sink.has_places for sink in code.sinks)
         self.has_index = takes_index and self.index_level is None
@@ -150,15 +166,20 @@ class RunningLoop:
         literals = {f"literal{at}": _literal(value, t) for at, (value, t) in enumerate(code.literals)}
         if not self.is_compiled:
             functions = {f"f{at}": interpreted(function) for at, function in enumerate(code.functions)}
+            functions |= plain_guards(code, functions, self.caught)
             return compiler.interpret(code.source, support.PLAIN | functions | literals | {"plain": plain})
         taken = [function.snapshot for function in code.functions if function.snapshot is not None]
         functions = {f"f{at}": each.compiled for at, each in enumerate(taken)}
+        scope = _scope()
+        functions |= compiled_guards(code, functions, scope)
         identity = None
         if all(each.identity is not None for each in taken):
             # With the places of the functions, because compiled code knows the lines for its errors.
             places = [(each.plain.__code__.co_filename, each.plain.__code__.co_firstlineno) for each in taken]
-            identity = fingerprint([each.identity for each in taken], places, list(literals.values()))
-        source, scope = code.source, _scope() | functions | literals
+            identity = fingerprint(
+                [each.identity for each in taken], places, list(literals.values()), *identity_of(code)
+            )
+        source, scope = code.source, scope | functions | literals
         if by_address is not None:
             source, views = addressed(source, code.arguments, by_address)
             scope |= views
@@ -300,6 +321,7 @@ class RunningLoop:
             arguments += self.memory.cells_of(cells).arrays()
         for pair in self.records.values():
             arguments += pair
+        arguments += self.scratch
         signals = window.signals
         arguments += [signals[number] for number in code.signals_in.values()]
         arguments += list(self.emitted.values())
@@ -330,6 +352,14 @@ class RunningLoop:
             else:
                 output.batches.append((result.sink.node, result.batch(inputs, used[at], row, after)))
                 self._held = None
+        for pool in self.pools:
+            pool.cells.used = used[self.at[pool.buffers[0].name]]
+        for letters, at in self.to_letters:
+            if used[at]:
+                caught = None if self.is_compiled else self.caught
+                self.memory.letters += letters.letters(self.code, inputs, used[at], caught)
+                wrote += used[at]
+                self._held = None
         if self.log is not None:
             count = used[self.at["log"]]
             output.deliveries += self.log.deliveries(count)
@@ -349,8 +379,10 @@ class RunningLoop:
 
     def _enlarge(self) -> None:
         """Make room in the results for what a single row needs: nothing was done, though they were empty."""
-        for result, at in self.to_results:
+        for result, at in (*self.to_results, *self.to_letters):
             result.enlarge(int(self.needed[at]))
+        for pool in self.pools:
+            pool.cells.enlarge(int(self.needed[self.at[pool.buffers[0].name]]))
         if self.log is not None:
             self.log.enlarge(int(self.needed[self.at["log"]]))
         self._held = None

@@ -15,7 +15,7 @@ from penstock.engine.intake import Reader
 from penstock.engine.loop import Output, RunningLoop
 from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Firing, bin_name
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, cause_of
 from penstock.graph import nodes as n
 from penstock.graph.columns import call_on_columns, check_row_by_row
 from penstock.plan.fuse import Segment
@@ -120,7 +120,7 @@ class RunningNode(Actor):
             try:
                 return given, *self.loop.run(given, output)
             except Exception as error:
-                raise explained(self.loop, error, given) from error
+                raise explained(self.loop, error, given) from cause_of(error)
         except PenstockError as error:
             if self.copy:
                 in_copy(error, self.name)
@@ -133,7 +133,7 @@ class RunningNode(Actor):
             return {}
         if self.loop.code.counts_outputs:
             found = {bin_name(digits): int(items) for digits, items in enumerate(self.loop.outputs)}
-        elif isinstance(only, n.Filter):
+        elif isinstance(only, n.Filter) or self.segment.is_guarded:
             found = {"0": counter.items - counter.outputs, "1": counter.outputs}
         else:
             found = {"0" if isinstance(only, n.Aggregate) else "1": counter.items}

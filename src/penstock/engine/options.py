@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -18,7 +19,15 @@ from penstock.plan.profile import Profile
 CONTEXTS = ("auto", "sparse", "dense", "lane")
 CREDITS = ("queued", "balance")
 POLICIES = ("downstream", "upstream", "random")
+ON_ERROR = ("stop", "skip")
 LARGEST = 1 << 48
+SEED_BITS = 63
+"""A seed is no larger, so that JSON and kernels take it as it is."""
+
+
+def draw_seed() -> int:
+    """A seed for hashes that nobody can foresee."""
+    return secrets.randbits(SEED_BITS)
 
 
 def _checked_by_default() -> bool:
@@ -55,7 +64,10 @@ class Options:
       Small blocks pass sooner and are shared out evenly, large ones cost less. Unless said, the width.
     - `policy`: which of the nodes that may fire does: the nearest to the results (`downstream`) or to the source
       (`upstream`), or one at `random`, from `seed`.
+    - `hash_seed`: what the hashes of keys come of. Drawn at random by default, so that nobody can choose keys whose
+      hashes collide. A running stream takes that of its checkpoint.
     - `trace`: note every firing, and every signal that is handed to a node.
+    - `on_error`: "stop" ends the run at the first item that fails; "skip" leaves such items out, with a letter each.
     - `check`: verify the invariants of all channels after every firing.
     - `clock`: where times are read; a `VirtualClock` makes the cores virtual too.
     """
@@ -78,7 +90,9 @@ class Options:
     block_items: int | None = None
     policy: str = "downstream"
     seed: int = 0
+    hash_seed: int = field(default_factory=draw_seed)
     trace: bool = False
+    on_error: str = "stop"
     check: bool = field(default_factory=_checked_by_default)
     clock: Callable[[], float] = time.perf_counter
 
@@ -107,9 +121,12 @@ class Options:
         for context in contexts:
             _one_of("context", context, CONTEXTS)
         _one_of("credit", self.credit, CREDITS)
+        _one_of("on_error", self.on_error, ON_ERROR)
         _one_of("policy", self.policy, POLICIES)
         if not isinstance(self.seed, int):
             raise GraphError(f"run: seed must be a whole number; got {self.seed!r}")
+        if not isinstance(self.hash_seed, int) or not 0 <= self.hash_seed < 1 << SEED_BITS:
+            raise GraphError(f"run: hash_seed must be a whole number from 0 up to 2**63; got {self.hash_seed!r}")
         for name in ("compile", "fuse", "trace", "check"):
             if not isinstance(getattr(self, name), bool):
                 raise GraphError(f"run: {name} must be True or False; got {getattr(self, name)!r}")
@@ -137,14 +154,7 @@ class Options:
     @property
     def channel_width(self) -> int:
         """The most items that a node takes from a channel: on several cores, at most a block."""
-        return self._within_block(self.width or WIDTH)
-
-    @property
-    def source_width(self) -> int:
-        """The most items that a node takes from the source."""
-        return self._within_block(self.width or self.source_items)
-
-    def _within_block(self, width: int) -> int:
+        width = self.width or WIDTH
         return width if self.block_items is None or self.cores == 1 else min(width, self.block_items)
 
     @property

@@ -33,7 +33,7 @@ def place(
         if not isinstance(given, Profile):
             from penstock.engine.profile import alone
 
-            given = alone(leaves, SAMPLE, o.width or BLOCK, SAMPLE_BYTES, compile=o.compile)
+            given = alone(leaves, SAMPLE, o.width or BLOCK, SAMPLE_BYTES, compile=o.compile, on_error=o.on_error)
         asked = chosen(leaves, asked, given, o.cores)
     elif isinstance(given, Profile):
         loops = loops_of(leaves)

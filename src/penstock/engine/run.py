@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +14,13 @@ from penstock.engine.bounded import BoundedCores
 from penstock.engine.channel import Channel
 from penstock.engine.clock import VirtualClock
 from penstock.engine.crossing import Crossing
-from penstock.engine.intake import Batch, Feeder, Reader, batches
+from penstock.engine.intake import Batch, Feeder, Reader, Skipped, batches
 from penstock.engine.joint import JointNode, Sides
 from penstock.engine.loop import Memory, RunningLoop
 from penstock.engine.node import RunningNode
 from penstock.engine.options import Options
 from penstock.engine.placing import place
+from penstock.engine.remember import remembering
 from penstock.engine.scheduler import Policy, Scheduler, policy
 from penstock.engine.sinks import ChannelSink, fields_of
 from penstock.engine.statistics import Firing, Held, Statistics
@@ -27,15 +28,17 @@ from penstock.engine.threads import Threads
 from penstock.engine.virtual import Times, VirtualCores
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
+from penstock.graph.letters import first_of_each, table_of
 from penstock.graph.needs import at_field
 from penstock.graph.placing import resolved
 from penstock.graph.reference import Result
+from penstock.graph.tides import renamed, warn_late, with_tides
 from penstock.graph.tree import At, Delivery, Places, Tree, check_signals
 from penstock.kernels.protocol import protocol
 from penstock.plan.beat import heartbeats, is_central
 from penstock.plan.bounded import capacity_within
-from penstock.plan.capacity import MANY, SHARED, Bounds, Wanted, bounds, width_within
-from penstock.plan.context import INTERPRETED, Costs
+from penstock.plan.capacity import MANY, SHARED, Bounds, Wanted, bounds, loop_width
+from penstock.plan.context import INTERPRETED, Costs, Decision, decide
 from penstock.plan.flexible import blocks
 from penstock.plan.fuse import Segment, fed_segments
 from penstock.plan.mapping import mapped
@@ -57,15 +60,27 @@ class Run:
         batches_in: Iterator[Batch] | None = None,
         is_open: bool = False,
         places: Places | None = None,
+        slots: Sequence[int] | None = None,
+        letters_to: Callable[[pa.Table], None] | None = None,
         **options: Any,
     ) -> None:
         """With `is_open` the batches need not end the stream: what the run remembers then is in `kept`.
 
-        `places`, where given, stand for what the graph asks for with `on_core` and `flexible`.
+        `places`, where given, stand for what the graph asks for with `on_core` and `flexible`. `slots` are the numbers
+        under which is kept what nodes remember, in their order; by default from 0 on. `letters_to` takes the letters of
+        all items that were skipped, when the run has ended.
         """
+        leaves, made = with_tides(leaves)
+        options |= {
+            name: renamed(options[name], made) for name in ("mapping", "flexible", "context") if name in options
+        }
         self.options, self.batches_in, self.is_open = Options.of(options), batches_in, is_open
+        if places is not None and made:
+            places = Places(*({made[node]: at for node, at in each.items()} for each in (places.cores, places.copies)))
         placed, self.profile, self.options = place(leaves, self.options, places)
-        self.tree = Tree(leaves, placed)
+        self.tree = Tree(leaves, placed, self.options.on_error == "skip")
+        nodes = remembering(self.tree)
+        self.slots = dict(zip(nodes, range(len(nodes)) if slots is None else slots, strict=True))
         self.control = check_signals(self.tree, control)
         self.planned = plan(self.tree, is_fused=self.options.fuse, trace=self.options.trace)
         self.blocks: dict[Segment, int] = {}
@@ -85,8 +100,8 @@ class Run:
         self.crossings: dict[Segment, Crossing] = {}
         self.flexible: list[Any] = []
         self.choosers: dict[Segment, Chooser] = {}
-        self.memory = Memory()
-        self.has_begun, self.seconds = False, 0.0
+        self.memory = Memory(self.options.hash_seed)
+        self.has_begun, self.seconds, self.letters_to = False, 0.0, letters_to
 
     def _bounds(self) -> dict[Segment, Bounds]:
         """The bounds of every channel, by the segment that it feeds."""
@@ -108,9 +123,8 @@ class Run:
         """The most items that a loop takes at a time: where it is known what they cost, as many as make a block."""
         if segment in self.blocks:
             return self.blocks[segment]
-        is_reader, o = segment.feeder is None and not segment.sides, self.options
-        most, code = o.source_width if is_reader else o.channel_width, self.planned.codes.get(segment)
-        return most if code is None or o.width is not None else width_within(code, most)
+        o = self.options
+        return loop_width(segment, o.width, None if o.cores == 1 else o.block_items, o.source_items)
 
     def _mapped(self) -> dict[Segment, int]:
         """The core of each loop."""
@@ -160,14 +174,21 @@ class Run:
         for made in self.batches():
             for gathered, batch in zip(found, made, strict=True):
                 gathered.append(batch)
+        self.warn_late()
         return tuple(
             pa.Table.from_batches(batches, _schema(leaf)) for leaf, batches in zip(self.tree.leaves, found, strict=True)
         )
 
+    def warn_late(self) -> None:
+        """Warn of items that came too late, unless they are a result."""
+        from penstock.engine.account import late_in
+
+        warn_late(self.tree, late_in(self))
+
     def result(self) -> Result:
         """All results and, with `trace=True`, every signal with the place where it was handed to a node."""
         tables = self.tables()
-        return Result(tables, tuple(self.deliveries))
+        return Result(tables, tuple(self.deliveries), tuple(first_of_each(self.memory.letters)))
 
     def batches(self) -> Iterator[tuple[pa.RecordBatch, ...]]:
         """The results as they come: each time a batch for every result."""
@@ -180,6 +201,25 @@ class Run:
                 for found in _in_turn(output.batches):
                     yield tuple(found[leaf] if leaf in found else _nothing(leaf) for leaf in self.tree.leaves)
         self.seconds = self.options.clock() - started
+        if self.letters_to is not None:
+            self.letters_to(self.dead_letters())
+
+    @property
+    def skipped(self) -> int:
+        """How many letters there are so far."""
+        return len(first_of_each(self.memory.letters))
+
+    def dead_letters(self) -> pa.Table:
+        """The items that were skipped with `on_error="skip"`, so far: one row for each, in the order of the source.
+
+        >>> import penstock as ps
+        >>> run = ps.from_items([{"v": v} for v in (2, 0, 4)]).map(w=lambda v: 8 // v).prepare(on_error="skip")
+        >>> run.collect()["w"].to_pylist()
+        [4, 2]
+        >>> run.dead_letters().select(["index", "node", "message", "fields"]).to_pylist()
+        [{'index': 1, 'node': "map 'w'", 'message': 'ZeroDivisionError: ...', 'fields': '{"v": 0}'}]
+        """
+        return table_of(first_of_each(self.memory.letters))
 
     def steps(self) -> Iterator[str]:
         """Fire one node at a time, to look at the channels in between with `show`; each time the node's name.
@@ -214,7 +254,8 @@ class Run:
         self.has_begun = True
         o = self.options
         given = self.batches_in or self._batches()
-        feeder = Feeder(given, self.planned.signals, is_open=self.is_open)
+        skipped = Skipped(self.memory.letters, self.tree.number) if self.tree.is_guarded else None
+        feeder = Feeder(given, self.planned.signals, is_open=self.is_open, skipped=skipped)
         from penstock.flex.several import flexible
 
         for segment in self.planned.segments:
@@ -318,13 +359,14 @@ class Run:
     def _batches(self) -> Iterator[Batch]:
         """What the source gives, with the signals from outside at their places."""
         source = self.tree.source
-        return batches(source, resolved(self.control, source), self.options.source_items, self.columns)
+        given = (source, resolved(self.control, source), self.options.source_items, self.columns)
+        return batches(*given, is_tolerant=self.tree.is_guarded)
 
     def _channel(self, sink: Sink) -> ChannelSink:
         assert sink.feeds is not None
         parents = [fields_of(outlet) for outlet in sink.parents]
         signals = [signal.layout.dtype for signal in self.planned.signals]
-        functions, context = protocol(self.options.compile), self._context_behind(sink)
+        functions, context = protocol(self.options.compile), self.decision(sink).context
         bounds = self.bounds[sink.feeds]
         try:
             clocks = {clock: self.planned.clocks.done(sink.node, clock) for clock in sink.clocks}
@@ -345,11 +387,10 @@ class Run:
             self.choosers[sink.feeds] = Chooser(channel, self.options.channel_width, self._costs)
         return ChannelSink(sink, channel, self.choosers.get(sink.feeds))
 
-    def _context_behind(self, sink: Sink) -> str:
-        """How regions travel: where marks have places of their own, as marks."""
-        wanted = self.contexts[sink.node]
-        is_marked = sink.clocks or self.options.cores > 1
-        return "lane" if is_marked and wanted != "sparse" else wanted
+    def decision(self, sink: Sink) -> Decision:
+        """How regions travel on the channel behind a cut, and why."""
+        wanted, has_places = self.contexts[sink.node], bool(sink.clocks)
+        return decide(wanted, has_regions=bool(sink.parents), has_places=has_places, cores=self.options.cores)
 
     def _costs(self) -> Costs:
         if not self.options.compile:

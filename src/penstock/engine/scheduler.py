@@ -84,6 +84,10 @@ class Scheduler:
         self.is_flushed = False
         """Whether the stream pauses, and nodes tell at once how far they have come: nothing waits in a channel then."""
 
+    def resume(self) -> None:
+        """Go on behind a pause, with batches that have come since."""
+        self.feeder.is_paused = self.is_flushed = False
+
     def run(self) -> Iterator[tuple[Node, Output]]:
         """Fire until nothing can: each time the node, and what came of it."""
         while (node := self.next()) is not None:

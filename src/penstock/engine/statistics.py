@@ -87,7 +87,8 @@ class Held:
 class Statistics:
     """A run: its nodes and channels from the source on, and with `trace=True` every firing.
 
-    On virtual cores with a bounded memory, `held` is what each had in it from when on.
+    `late` is how many items came after their windows had closed. On virtual cores with a bounded memory, `held` is what
+    each had in it from when on.
     """
 
     width: int
@@ -96,6 +97,9 @@ class Statistics:
     edges: tuple[EdgeStatistics, ...]
     firings: tuple[Firing, ...] = ()
     held: tuple[Held, ...] = ()
+    late: int = 0
+    skipped: int = 0
+    """How many letters there are: items that were skipped, once for each node at which they failed."""
 
     def node(self, name: str) -> NodeStatistics:
         """The first node whose name begins so."""
@@ -114,6 +118,10 @@ class Statistics:
         lines = table(_NODE_HEAD, [_node_row(node) for node in self.nodes])
         if self.edges:
             lines += ["", *table(_EDGE_HEAD, [_edge_row(edge) for edge in self.edges])]
+        if self.late:
+            lines += ["", f"late items: {self.late:,}"]
+        if self.skipped:
+            lines += ["", f"{self.skipped:,} items skipped"]
         return "\n".join(lines)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import CheckpointError, FunctionError, PenstockError, quoted
+from penstock.errors import CheckpointError, FunctionError, PenstockError, cause_of, quoted, reason_text, value_text
 from penstock.graph.record import checked
 
 EMPTY = "_empty"
@@ -79,13 +79,16 @@ def _values(where: str, state: Any, record: Any) -> dict[str, Any]:
     except PenstockError:
         raise
     except Exception as error:
-        raise FunctionError(f"{where}: upgrade raised {type(error).__name__}: {error}; the record was {old}") from error
+        told = f"{type(error).__name__}: {reason_text(error)}; the record was {value_text(old)}"
+        raise FunctionError(f"{where}: upgrade raised {told}") from cause_of(error)
     if not isinstance(given, Mapping):
-        raise CheckpointError(f"{where}: upgrade must return a dict of fields and values; got {given!r}")
+        raise CheckpointError(f"{where}: upgrade must return a dict of fields and values; got {value_text(given)}")
     try:
         return {name: checked(state, name, value) for name, value in given.items()}
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
-        raise CheckpointError(f"{where}: upgrade must return values that its fields can hold; {error}") from None
+        raise CheckpointError(
+            f"{where}: upgrade must return values that its fields can hold; {reason_text(error)}"
+        ) from None
 
 
 def _plain(value: Any) -> Any:

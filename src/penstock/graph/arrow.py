@@ -23,6 +23,22 @@ def null_rows(array: pa.Array) -> np.ndarray | None:
     return found
 
 
+def beyond_rows(array: pa.Array) -> np.ndarray | None:
+    """Which rows hold an unsigned value that does not fit a signed 64-bit integer; None where none does."""
+    t = array.type
+    if pt.is_uint64(t):
+        found = pc.fill_null(array, 0).to_numpy(zero_copy_only=False) > np.uint64(types.INT64_MAX)
+        return found if found.any() else None
+    if types.is_list(t) or types.is_array(t):
+        inner = beyond_rows(array.flatten())
+        if inner is not None:
+            lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+            rows = np.zeros(len(array), bool)
+            rows[np.repeat(np.arange(len(array)), lengths)[inner]] = True
+            return rows
+    return None
+
+
 def beyond_int64(array: pa.Array) -> int | None:
     """The first row whose unsigned value, or an element of it, does not fit a signed 64-bit integer."""
     t = array.type

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import DataError, FunctionError
+from penstock.errors import DataError, FunctionError, cause_of, reason_text, value_text
 from penstock.graph.arrow import beyond_int64, null_rows
 from penstock.graph.function import location
 from penstock.graph.nodes import MapColumns
@@ -19,9 +19,10 @@ def call_on_columns(node: MapColumns, columns: Sequence[pa.Array], rows: int) ->
     try:
         given = node.function(*columns)
     except Exception as error:
-        raise FunctionError(
-            f"{node.label}: raised {type(error).__name__}: {error}; on {rows} rows; at {location(node.function)}"
-        ) from error
+        told = f"{type(error).__name__}: {reason_text(error)}"
+        raise FunctionError(f"{node.label}: raised {told}; on {rows} rows; at {location(node.function)}") from cause_of(
+            error
+        )
     if not isinstance(given, Mapping):
         given = dict(zip(node.types, given if isinstance(given, tuple) else (given,), strict=False))
     if set(given) != set(node.types):
@@ -37,7 +38,7 @@ def _checked(node: MapColumns, name: str, column: Any, rows: int) -> pa.Array:
         made = column if isinstance(column, pa.Array) else pa.array(column)
         made = made.cast(wanted)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, TypeError) as error:
-        raise DataError(f"{node.label}: the column {name!r} must be {wanted}; {error}") from None
+        raise DataError(f"{node.label}: the column {name!r} must be {wanted}; {reason_text(error)}") from None
     if len(made) != rows:
         raise DataError(f"{node.label}: the column {name!r} must have a value for each of {rows} rows; got {len(made)}")
     if null_rows(made) is not None:
@@ -60,7 +61,8 @@ def check_row_by_row(node: MapColumns, columns: Sequence[pa.Array], made: Mappin
         if not _alike(among, single):
             raise DataError(
                 f"{node.label}: a row of {name!r} may depend on that row alone; the last of {rows} rows gives "
-                f"{among!r} among the others and {single!r} by itself; use a state or a region instead"
+                f"{value_text(among)} among the others and {value_text(single)} by itself; use a state or a region "
+                f"instead"
             )
 
 

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import DataError, FunctionError
+from penstock.errors import HIDDEN, DataError, FunctionError, hides_values, reason_text
 from penstock.graph.function import Function
 from penstock.graph.nodes import Aggregate, Enumerate, GraphNode, KeyBy, KeyedAggregate
 from penstock.graph.window import Found
@@ -14,6 +14,8 @@ from penstock.graph.window import Found
 
 def shown(value: Any, limit: int = 80) -> str:
     """A value for a message, cut where it is long, without building the whole text of a huge one."""
+    if hides_values():
+        return HIDDEN
     if isinstance(value, (str, bytes, list)) and len(value) > limit:
         return f"{value[: limit // 2]!r}…{value[-limit // 4 :]!r} ({len(value):,} long)"
     text = repr(value)
@@ -25,7 +27,7 @@ def function_error(
 ) -> FunctionError:
     """A function of the user's raised: on an item, or at a place between items."""
     fields = ", ".join(f"{name}={shown(value)}" for name, value in item.items() if not name.startswith("#"))
-    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    reason = f"{type(error).__name__}: {reason_text(error)}" if str(error) else type(error).__name__
     arguments = getattr(error, "called_with", {})
     called = ", ".join(
         f"{name}={shown(value)}" for name, value in arguments.items() if shown(value) != shown(item.get(name))
@@ -91,7 +93,7 @@ def bad_time(node: KeyedAggregate, what: str, index: int) -> DataError:
 def late_item(node: KeyedAggregate, what: str, index: int) -> DataError:
     return DataError(
         f"{node.label}: an item must come before its windows have closed; by {what!r}, item {index} is late; raise "
-        f"late=, or leave such items out with late_items='drop'"
+        f"late=, or leave such items out with on_late='drop'"
     )
 
 

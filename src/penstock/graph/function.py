@@ -7,11 +7,11 @@ compile), and its result gets a field type.
 from __future__ import annotations
 
 import contextlib
-import copy
 import inspect
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
@@ -22,6 +22,14 @@ from penstock.errors import GraphError, InterpretedWarning, quoted
 from penstock.graph import types, values
 from penstock.graph.record import Record
 from penstock.kernels.compile import Facts, Snapshot, View, facts, snapshot
+
+RESOLVING: ContextVar[bool] = ContextVar("RESOLVING", default=False)
+"""Whether a run starts, so that functions may be called to see the types of their results."""
+
+
+class Undeclared(GraphError):
+    """The type of a result that only a call can show, asked for before a run starts."""
+
 
 Plain = Mapping[str, Any]
 """The values that a function may name: fields by name, and records such as `state` and `signal`."""
@@ -48,8 +56,8 @@ class Parameter:
 class Function:
     """A function, its parameters, and the types of what it gives: one result, or one for each name of a tuple.
 
-    Invariant: `reason` is None exactly when the function compiles; then it sees texts and lists as arrays, in every
-    mode, and `call` is the function with what it captured when the graph was built.
+    Invariant: `reason` is None exactly when the function compiles; then `call` is the function with what it captured
+    when the graph was built. It sees the same values either way.
     """
 
     where: str
@@ -76,8 +84,6 @@ class Function:
 
     def arguments(self, scope: Plain) -> list[Any]:
         """The plain values of a scope as this function sees them."""
-        if self.reason is not None:
-            return [copy.copy(scope[p.field]) if not p.is_record else scope[p.field] for p in self.parameters]
         return [scope[p.field] if p.is_record else values.present(scope[p.field], p.type) for p in self.parameters]
 
     def results(self, returned: Any) -> tuple[Any, ...]:
@@ -122,12 +128,14 @@ def bind(
     results: int | None = None,
     yields: bool = False,
     probe: Callable[[Function], Any] | None = None,
+    warned: Collection[Any] = (),
 ) -> Function:
     """Bind a function to a scope of fields and named records.
 
     `results` is how many values a returned (or yielded) tuple must hold, None for a single value, 0 for nothing.
     `probe` runs the graph up to here on the first items and gives one result, for a function whose result type is
-    nowhere to be read. A generator is taken only where it `yields`.
+    nowhere to be read; before a run starts, it raises `Undeclared`. A generator is taken only where it `yields`.
+    The functions in `warned` are known not to compile.
     """
     wanted = None
     if isinstance(function, Returns):
@@ -147,7 +155,7 @@ def bind(
     unbound = Function(
         where, call, parameters, declared or (), results is not None, found.may_raise, found.reason, taken
     )
-    if found.reason is not None:
+    if found.reason is not None and function not in warned:
         warn_interpreted(unbound)
     given = _result_types(unbound, found, results, declared, probe)
     for t in given:
@@ -158,12 +166,25 @@ def bind(
 
 def warn_interpreted(function: Function) -> None:
     warnings.warn(
-        f"{function.where} does not compile and runs interpreted, item by item, with str, bytes and list for what a "
-        f"compiled function sees as arrays; the reason: {function.reason}; to compile it, use numbers, arrays, loops "
-        f"and math only, at {function.location}",
+        f"{function.where} does not compile and runs interpreted, item by item; the reason: {function.reason}; to "
+        f"compile it, use numbers, arrays, loops and math only{_fast_way(function)}, at {function.location}",
         InterpretedWarning,
         stacklevel=_outside(),
     )
+
+
+def _fast_way(function: Function) -> str:
+    """What can be done with a text or bytes at full speed, for a function that has one."""
+    given = [p for p in function.parameters if not p.is_record and types.is_text(p.type)]
+    if not given:
+        return ""
+    name = given[0].name
+    if types.is_string(given[0].type):
+        return (
+            f", and of a text its len and its bytes: data = {name}.encode(), then data[i], data[i:j], len(data) and "
+            f"loops over it; or take whole columns, with map_columns and pyarrow.compute"
+        )
+    return f", and of bytes {name}[i], {name}[i:j], len({name}), loops over it and np.frombuffer({name}, np.uint8)"
 
 
 def _outside() -> int:
@@ -307,6 +328,15 @@ def _probed(function: Function, probe: Any, results: int | None) -> list[pa.Data
         return [values.type_of(value) for value in given]
     except TypeError as error:
         raise GraphError(f"{function.where}: {error}; at {function.location}") from None
+
+
+def undeclared(function: Function) -> Undeclared:
+    """The error of one who asks for a type before a run has seen it."""
+    return Undeclared(
+        f"{function.where}: does not compile ({function.reason}), so the type of its result is seen only when a run "
+        f"starts, and is asked for before; declare it: annotate the function, or write ps.returns(float, function); or "
+        f"collect; at {function.location}"
+    )
 
 
 def _undeclared(function: Function, why: str) -> GraphError:

@@ -31,7 +31,8 @@ def join(
     that may be missing, and `present=` names a boolean field for each side. Or `how=` gives a function for each set of
     sides that is to count, `{(0, 1): f, (0,): g}`: it may name the fields of those sides, and its result becomes the
     field `to`; where another set of sides has the index, there is no item. A field that several sides have must be the
-    same in all, unchanged since they parted.
+    same in all, unchanged since they parted. Where all sides are grouped by the same key, so is the result; else write
+    `key_by` behind the join before a step with `state=`.
 
     >>> import penstock as ps
     >>> items = ps.from_items([{"v": v} for v in (1, 2, 3, 4)])
@@ -56,13 +57,13 @@ def join(
         )
     if to is not None or (how == "inner" and (fill is not None or present)):
         raise GraphError("join: to= belongs to functions for sets of sides, fill= and present= to how='outer'")
-    return Stream(nodes.Join(found, how == "outer", dict(fill or {}), tuple(present)))
+    return _with_key(nodes.Join(found, how == "outer", dict(fill or {}), tuple(present)))
 
 
 def merge(*sides: Stream) -> Stream:
     """Put branches of one source back into one stream, in the order of the index; of one index, in that of the sides.
 
-    All must have the same fields.
+    All must have the same fields. Keys are as with `join`.
 
     >>> import penstock as ps
     >>> items = ps.from_items([{"v": v} for v in (1, 2, 3)])
@@ -70,7 +71,12 @@ def merge(*sides: Stream) -> Stream:
     >>> ps.merge(even.map(v=lambda v: 10 * v), odd).collect().to_pydict()
     {'v': [1, 20, 3]}
     """
-    return Stream(nodes.Merge(_nodes("merge", sides)))
+    return _with_key(nodes.Merge(_nodes("merge", sides)))
+
+
+def _with_key(meet: nodes.Meet) -> Stream:
+    """What has met, grouped again by the key that all sides have."""
+    return Stream(nodes.KeyBy(meet, meet.kept_key, True) if meet.kept_key else meet)
 
 
 def _nodes(what: str, sides: Sequence[Any]) -> tuple[nodes.GraphNode, ...]:
@@ -97,7 +103,9 @@ def _by_case(sides: tuple[nodes.GraphNode, ...], cases: Cases, to: str | tuple[s
         here = nodes.Filter(joined, None, (), eval(f"lambda {', '.join(present)}: {' and '.join(terms)}"))
         made = nodes.Map(here, None, (), ((to, function),))
         branches.append(nodes.Select(made, kept | dict(zip(names, names, strict=True))))
-    return Stream(branches[0] if len(branches) == 1 else nodes.Merge(tuple(branches)))
+    last = branches[0] if len(branches) == 1 else nodes.Merge(tuple(branches))
+    has_key = joined.kept_key and set(joined.kept_key) <= kept.keys() - set(names)
+    return Stream(nodes.KeyBy(last, joined.kept_key, True) if has_key else last)
 
 
 def _check_cases(sides: tuple[nodes.GraphNode, ...], cases: Cases, to: Any) -> None:

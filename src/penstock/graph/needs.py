@@ -115,6 +115,8 @@ _GIVEN: dict[type[n.GraphNode], Callable[[Any, Names], Names]] = {
     n.KeyedAggregate: _keyed_aggregate,
     n.KeyBy: lambda node, after: after | set(node.names),
     n.Emit: _same,
+    n.LateItems: lambda node, after: after | {node.window.field},
+    n.Tide: lambda node, after: after | {node.field},
     n.MapColumns: lambda node, after: (after - set(node.to)) | set(node.names),
     n.Select: _select,
     n.Join: lambda node, after: after - set(node.present),

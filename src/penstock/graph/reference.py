@@ -9,19 +9,22 @@ first. An aggregate remembers every value of its region and computes at the end.
 
 from __future__ import annotations
 
+import json
+import math
 import sys
-from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from inspect import isgenerator
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
-from penstock.errors import GraphError
+from penstock.errors import GraphError, PenstockError, cause_of
 from penstock.graph import nodes as n
 from penstock.graph.columns import call_on_columns
 from penstock.graph.faults import (
+    bad_time,
     function_error,
     key_place,
     nan_key,
@@ -29,13 +32,17 @@ from penstock.graph.faults import (
     unequal_lengths,
 )
 from penstock.graph.function import Function
-from penstock.graph.needs import needs
+from penstock.graph.letters import Letter, fault_text, first_of_each, letter, reason
+from penstock.graph.needs import Names, needs
 from penstock.graph.placing import resolved
 from penstock.graph.record import Record, Signal
 from penstock.graph.reference_folds import KEY, Accumulators, Own, Parents, Windows, key_fields, merged
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
+from penstock.graph.split import BAD
+from penstock.graph.tides import with_tides
 from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
 from penstock.graph.types import INT64_MAX
+from penstock.graph.window import WATERMARKS, Timed
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +51,30 @@ class Result:
 
     tables: tuple[pa.Table, ...]
     signals: tuple[Delivery, ...]
+    letters: tuple[Letter, ...] = ()
 
 
-def run(leaves: Sequence[n.GraphNode], control: Sequence[At] = (), *, is_open: bool = False) -> Result:
+def run(
+    leaves: Sequence[n.GraphNode], control: Sequence[At] = (), *, is_open: bool = False, on_error: str = "stop"
+) -> Result:
     """The results of the leaves, as one thread produces them by reading the source from first to last.
 
     With `is_open` more may come: what only the end of a stream gives is left out.
     """
-    tree = Tree(tuple(leaves))
+    tree = Tree(with_tides(leaves)[0])
     interpreter = Interpreter(tree, resolved(check_signals(tree, control), tree.source))
+    interpreter.skips = on_error == "skip"
     interpreter.run(is_open=is_open)
-    tables = [_table(leaf, interpreter.collected[leaf]) for leaf in leaves]
-    return Result(tuple(tables), tuple(interpreter.deliveries))
+    tables = [_table(leaf, interpreter.collected[leaf]) for leaf in tree.leaves]
+    return Result(tuple(tables), tuple(interpreter.deliveries), tuple(first_of_each(interpreter.letters)))
+
+
+class Failure(Exception):
+    """An item failed at a node: the error that stops a run, and what a letter says where the item is skipped."""
+
+    def __init__(self, error: PenstockError, function: Function | None, message: str) -> None:
+        super().__init__(str(error))
+        self.error, self.function, self.message = error, function, message
 
 
 def _table(leaf: n.GraphNode, items: list[Own]) -> pa.Table:
@@ -79,18 +98,33 @@ class Interpreter:
         self.birth: n.Emit | None = None
         """Where the signal that travels was emitted; None where it came with the source."""
         self.needed = needs(tree)
+        self.newest: dict[n.GraphNode, Any] = {}
+        """How far the time has come: where it is read, and at each node whose windows close by it."""
         self.index = 0
+        self.skips = False
+        """Whether an item that fails at a node is left out there, with a letter; else it ends the run."""
+        self.letters: list[Letter] = []
 
     def run(self, at_most: int | None = None, *, is_open: bool = False) -> None:
+        try:
+            self._read(at_most, is_open)
+        except Failure as failure:
+            raise failure.error from failure.error.__cause__
+
+    def _read(self, at_most: int | None, is_open: bool) -> None:
         source = self.tree.source
         # Every node adds a few frames to the stack when it hands something on.
         sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + 10 * len(self.tree.nodes)))
         self.open(source, None, ())
-        for row in source.items.rows():
+        for row in source.items.rows(is_tolerant=self.skips):
             if self.index == at_most:
                 break
             self._signals_here()
-            self.item(source, row, ())
+            told = row.pop(BAD, None)
+            if told is None:
+                self.item(source, row, ())
+            else:
+                self._skip_record(told)
             self.index += 1
         self._signals_here()
         if is_open:
@@ -98,6 +132,12 @@ class Interpreter:
         if self.control:
             raise never_reached(self.control[0], self.index)
         self.close(source, None, ())
+
+    def _skip_record(self, told: str) -> None:
+        """A record of a file is malformed: it uses up an index, and no more."""
+        message, file, position, record = json.loads(told)
+        made = letter(self.index, 0, self.tree.source, None, message, {"record": record})
+        self.letters.append(replace(made, file=file, position=position))
 
     def _signals_here(self) -> None:
         while self.control and self.control[0].index == self.index:
@@ -111,15 +151,14 @@ class Interpreter:
 
     def send(self, node: n.GraphNode, own: Own, parents: Parents) -> None:
         """Hand an item that left `node` to whatever follows it."""
-        enters = isinstance(node, (n.Source, n.DropNulls, n.FillNull))
-        if node in self.collected:
-            self._refuse_nulls(own if enters else {}, own)
+        children = self.tree.children[node]
+        if isinstance(node, _ENTERING) and not self._tried(node, own, parents, lambda: self._refuse_nulls(node, own)):
+            children = tuple(child for child in children if isinstance(child, _CLEANING))
+        elif node in self.collected:
             self.collected[node].append(own)
             if self.sink is not None:
                 self.sink(own, parents)
-        for child in self.tree.children[node]:
-            if enters and not isinstance(child, (n.DropNulls, n.FillNull)):
-                self._refuse_nulls(own, self.needed[child])
+        for child in children:
             if isinstance(child, n.Meet):
                 self.waiting[child].items.setdefault(node, (own, parents))
             else:
@@ -136,7 +175,7 @@ class Interpreter:
         self._hand_on(node, self.open, region, parents)
         if isinstance(node, n.Through) and _innermost(node) is region:
             self.memory[node] = node.hooks()
-            self._hook(node, node.begin, {}, parents)
+            self._send_all(node, self._hook(node, node.begin, {}, parents), {}, parents)
 
     def close(self, node: n.GraphNode, region: n.Region | None, parents: Parents) -> None:
         """A region ends. What this node still pushes into it arrives before the nodes behind hear of the end."""
@@ -146,13 +185,17 @@ class Interpreter:
         if isinstance(node, n.Close) and node.given.regions[-1] is region:
             return
         if isinstance(node, n.Through) and _innermost(node) is region:
-            self._hook(node, node.end, {}, parents)
+            self._send_all(node, self._hook(node, node.end, {}, parents), {}, parents)
         if isinstance(node, n.Regions) and _innermost(node) is region:
             self._close_found(node, parents)
         if isinstance(node, n.FlatMap) and node.end is not None and region is None:
             self._end_flat_map(node, node.end)
         if isinstance(node, n.KeyedAggregate) and node.has_end and region is None:
-            for windows in self.memory.pop(node, {}).values():
+            by_key = list(self.memory.pop(node, {}).values())
+            if isinstance(node.window, Timed):
+                self._close_windows(node, by_key, math.inf)
+                by_key = []
+            for windows in by_key:
                 for number in sorted(windows.open):
                     self.send(node, windows.close(number), parents)
         self._hand_on(node, self.close, region, parents)
@@ -160,6 +203,9 @@ class Interpreter:
     def signal(self, node: n.GraphNode, signal: Signal) -> None:
         if isinstance(node, n.Stateful):
             self._handle(node, signal)
+        window = n.timed_of(node)
+        if window is not None and isinstance(signal, WATERMARKS) and signal.of == window.clock:
+            self._advance(node, signal.at)
         self._hand_on(node, self.signal, signal)
 
     def _hand_on(self, node: n.GraphNode, travel: Callable[..., None], *given: Any) -> None:
@@ -221,13 +267,73 @@ class Interpreter:
     def _pass(self, node: n.GraphNode, own: Own, parents: Parents) -> None:
         self.send(node, own, parents)
 
-    def _refuse_nulls(self, own: Own, needed: Container[str]) -> None:
+    def _refuse_nulls(self, node: n.GraphNode, own: Own) -> bool:
+        """That an item which comes from the source, or is cleaned, has no nulls for those who are to have it now."""
+        source, needed = self.tree.source.label, self._needed_at(node)
         for name, value in own.items():
             if name in needed and _has_null(value):
-                raise null_error(self.tree.source.label, name, self.index, value is not None)
+                kind = "null" if value is None else "null_element"
+                raise self.fault(null_error(source, name, self.index, value is not None), kind, node, name)
         for name, value in own.items():
             if name in needed and _is_beyond(value):
-                raise beyond_error(self.tree.source.label, name, self.index)
+                raise self.fault(beyond_error(source, name, self.index), "beyond", node, name)
+        return True
+
+    def _needed_at(self, node: n.GraphNode) -> Names:
+        """The fields of an item that must be whole: where it enters, for all that do not clean it; else for a node."""
+        if not isinstance(node, _ENTERING):
+            return self.needed[node]
+        taken = [child for child in self.tree.children[node] if not isinstance(child, _CLEANING)]
+        own = frozenset(node.shape.fields if node in self.tree.leaves else ())
+        return own.union(*(self.needed[child] for child in taken))
+
+    # Items that fail
+
+    def fault(self, error: PenstockError, kind: str, node: n.GraphNode, what: str = "") -> Failure:
+        return Failure(error, None, fault_text(kind, node, what))
+
+    def _tried(self, node: n.GraphNode, own: Own, parents: Parents, work: Callable[[], Any]) -> Any:
+        """What a node makes of an item, before it hands anything on; None where it fails and is skipped.
+
+        Then what the node remembers is as if the item had not come.
+        """
+        if not self.skips:
+            return work()
+        undo = self._undo(node, merged(own, parents).get(KEY))
+        try:
+            return work()
+        except Failure as failure:
+            undo()
+            scope, needed, number = merged(own, parents), self._needed_at(node), self.tree.number[node]
+            names = node.shape.scope if isinstance(node, _ENTERING) else node.inputs[0].shape.scope
+            fields = {name: scope[name] for name in names if name in needed}
+            self.letters.append(letter(self.index, number, node, failure.function, failure.message, fields))
+            return None
+
+    def _undo(self, node: n.GraphNode, key: Any) -> Callable[[], None]:
+        """How to make a node forget what is yet to come: put back what it knows of a key now."""
+        memory: dict[Any, Any]
+        before: Any
+        at: Any
+        if isinstance(node, n.Through):
+            memory, at = self.memory, node
+            before = _copied(memory[node])
+        elif isinstance(node, n.KeyedAggregate):
+            memory, at = self.memory[node], key
+            before = memory.get(key)
+        elif isinstance(node, n.Stateful) and node.state is not None:
+            memory, at = self._states(node).by_key, key
+            before = _copied(memory[key]) if key in memory else None
+        else:
+            return lambda: None
+
+        def undo() -> None:
+            if before is None:
+                memory.pop(at, None)
+            else:
+                memory[at] = before
+
+        return undo
 
     def _drop_nulls(self, node: n.DropNulls, own: Own, parents: Parents) -> None:
         if not any(_has_null(own[name]) for name in node.names):
@@ -238,24 +344,30 @@ class Interpreter:
         self.send(node, own | filled, parents)
 
     def _map(self, node: n.Map, own: Own, parents: Parents) -> None:
-        scope = self._scope(node, own, parents)
-        changed = dict(own)
-        for names, function in node.outputs:
-            changed |= dict(zip(names, self.call(function, scope), strict=True))
-        self.send(node, changed, parents)
+        def work() -> Own:
+            scope, changed = self._scope(node, own, parents), dict(own)
+            for names, function in node.outputs:
+                changed |= dict(zip(names, self.call(function, scope), strict=True))
+            return changed
+
+        changed = self._tried(node, own, parents, work)
+        if changed is not None:
+            self.send(node, changed, parents)
 
     def _filter(self, node: n.Filter, own: Own, parents: Parents) -> None:
-        if self.call(node.predicate, self._scope(node, own, parents))[0]:
+        def work() -> bool:
+            return bool(self.call(node.predicate, self._scope(node, own, parents))[0])
+
+        if self._tried(node, own, parents, work):
             self.send(node, own, parents)
 
     def _flat_map(self, node: n.FlatMap, own: Own, parents: Parents) -> None:
         given = own | key_fields(node, own.get(KEY)) if node.has_end else own
         kept = {name: given[name] for name in (*node.keep, KEY) if name in given}
-        scope = self._scope(node, own, parents)
-        if node.function.returns:
-            self._push(node, node.function, scope, kept, parents)
-        else:
-            self.call(node.function, scope)
+        pushes = self._tried(
+            node, own, parents, lambda: self._pushes(node, node.function, self._scope(node, own, parents))
+        )
+        self._send_all(node, pushes or [], kept, parents)
 
     def _end_flat_map(self, node: n.FlatMap, end: Function) -> None:
         """The end of the stream: for every key that had an item, in the order of their first ones."""
@@ -265,16 +377,25 @@ class Interpreter:
         for key, state in states.by_key.items():
             fields = key_fields(node, key)
             kept = {name: fields[name] for name in node.keep} | ({} if key is None else {KEY: key})
-            self._push(node, end, fields | {"state": state}, kept, (), place=key_place(fields))
+            pushes = self._pushes(node, end, fields | {"state": state}, place=key_place(fields))
+            self._send_all(node, pushes, kept, ())
 
     def _through(self, node: n.Through, own: Own, parents: Parents) -> None:
-        self._hook(node, node.run, own, parents)
+        pushes = self._tried(node, own, parents, lambda: self._hook(node, node.run, own, parents))
+        self._send_all(node, pushes or [], {}, parents)
 
     def _enumerate(self, node: n.Enumerate, own: Own, parents: Parents) -> None:
         region, inside = node.shape.regions[-1], (*parents, own)
-        lists = [(name, _elements(own[field])) for field, name in node.elements]
-        if len({len(elements) for _, elements in lists}) > 1:
-            raise unequal_lengths(node, self.index)
+
+        def work() -> list[tuple[str, list[Any]]]:
+            lists = [(name, _elements(own[field])) for field, name in node.elements]
+            if len({len(elements) for _, elements in lists}) > 1:
+                raise self.fault(unequal_lengths(node, self.index), "unequal_lengths", node)
+            return lists
+
+        lists = self._tried(node, own, parents, work)
+        if lists is None:
+            return
         self._hand_on(node, self.open, region, inside)
         for at in range(len(lists[0][1])):
             element = {name: elements[at] for name, elements in lists}
@@ -286,7 +407,10 @@ class Interpreter:
     def _regions(self, node: n.Regions, own: Own, parents: Parents) -> None:
         parent = self.memory.get(node)
         if node.start is not None:
-            begins = self.call(node.start, merged(own, parents))[0]  # asked of every item, the first too
+            start = node.start  # asked of every item, the first too
+            begins = self._tried(node, own, parents, lambda: bool(self.call(start, merged(own, parents))[0]))
+            if begins is None:
+                return
         else:
             begins = parent is not None and any(parent[name] != own[name] for name in node.by)
         if parent is None or begins:
@@ -307,12 +431,21 @@ class Interpreter:
 
     def _keyed_aggregate(self, node: n.KeyedAggregate, own: Own, parents: Parents) -> None:
         by_key = self.memory.setdefault(node, {})
-        if own[KEY] not in by_key:
-            by_key[own[KEY]] = Windows(self, node, own[KEY])
+
+        def work() -> Any:
+            if isinstance(node.window, Timed):
+                self._must_have_bounds(node, own)
+            if own[KEY] not in by_key:
+                by_key[own[KEY]] = Windows(self, node, own[KEY])
+            return by_key[own[KEY]].closed_by(own)
+
+        closed = self._tried(node, own, parents, work)
+        if closed is None:
+            return
         windows = by_key[own[KEY]]
-        for number in windows.closed_by(own):
+        for number in closed:
             self.send(node, windows.close(number), parents)
-        for number in windows.add(own):
+        for number in self._tried(node, own, parents, lambda: windows.add(own)) or ():
             self.send(node, windows.close(number), parents)
 
     def _close(self, node: n.Close, own: Own, parents: Parents) -> None:
@@ -322,22 +455,83 @@ class Interpreter:
 
     def _key_by(self, node: n.KeyBy, own: Own, parents: Parents) -> None:
         scope = merged(own, parents)
-        key = tuple(scope[name] for name in node.names)
-        for name, value in zip(node.names, key, strict=True):
-            if value != value:
-                raise nan_key(node, repr(name), self.index)
-        self.send(node, own | {KEY: key}, parents)
+
+        def work() -> tuple[Any, ...]:
+            for name in node.names:
+                if scope[name] != scope[name]:
+                    raise self.fault(nan_key(node, repr(name), self.index), "nan_key", node, _either(node.names))
+            return tuple(scope[name] for name in node.names)
+
+        key = self._tried(node, own, parents, work)
+        if key is not None:
+            self.send(node, own | {KEY: key}, parents)
 
     def _emit(self, node: n.Emit, own: Own, parents: Parents) -> None:
-        self.send(node, own, parents)
-        scope = merged(own, parents)
-        if self.call(node.when, scope)[0]:
+        def work() -> tuple[Signal | None]:
+            scope = merged(own, parents)
+            if not self.call(node.when, scope)[0]:
+                return (None,)
             constant = dict(zip(node.signal.layout.initial, node.first.as_tuple(), strict=True))
             computed = {name: self.call(value, scope)[0] for name, value in node.values.items()}
-            signal = node.signal(**constant | computed)
+            return (node.signal(**constant | computed),)
+
+        if self.skips:  # asked first, because an item that fails here does not pass
+            found = self._tried(node, own, parents, work)
+            if found is None:
+                return
+            self.send(node, own, parents)
+        else:
+            self.send(node, own, parents)
+            found = work()
+        (signal,) = found
+        if signal is not None:
             before, self.birth = self.birth, node
             self._hand_on(node, self.signal, signal)
             self.birth = before
+
+    # Time
+
+    def _tide(self, node: n.Tide, own: Own, parents: Parents) -> None:
+        """The newest time of all items here moves on with an item; what is downstream hears of it after the item."""
+        self.send(node, own, parents)
+        time, newest = merged(own, parents)[node.field], self.newest.get(node)
+        if -node.greatest_time <= time <= node.greatest_time and (newest is None or time > newest):
+            self.newest[node] = time
+            before, self.birth = self.birth, node
+            self._hand_on(node, self.signal, node.signal(of=node.clock, at=time))
+            self.birth = before
+
+    def _advance(self, node: Any, newest: Any) -> None:
+        """The time where the watermark of a node's windows begins has come to `newest`."""
+        self.newest[node] = newest
+        if isinstance(node, n.KeyedAggregate):
+            self._close_windows(node, list(self.memory.get(node, {}).values()), newest)
+
+    def _close_windows(self, node: n.KeyedAggregate, by_key: Sequence[Windows], newest: Any) -> None:
+        """Close all windows whose time has come, in the order of their ends, starts and the first items of the keys."""
+        found = [(number, rank) for rank, windows in enumerate(by_key) for number in windows.open]
+        for number, rank in sorted(found):
+            if node.window.is_closed(number, newest):  # type: ignore[union-attr]
+                self.send(node, by_key[rank].close(number), ())
+
+    def windows_of(self, node: Any, own: Own) -> tuple[list[int], bool]:
+        """The windows of an item that have not closed, and whether the item is late: it has some, and all have."""
+        rule, newest = node.window, self.newest.get(node)
+        mine = rule.windows_of(own[rule.field])
+        numbers = [number for number in mine if newest is None or not rule.is_closed(number, newest)]
+        return numbers, bool(mine) and not numbers
+
+    def _must_have_bounds(self, node: Any, own: Own) -> bool:
+        """Refuse an item whose time is in windows without bounds: NaN, or too far from 0."""
+        rule = node.window
+        if not rule.least_time <= own[rule.field] <= rule.greatest_time:
+            raise self.fault(bad_time(node, rule.field, self.index), "bad_time", node, rule.field)
+        return True
+
+    def _late_items(self, node: n.LateItems, own: Own, parents: Parents) -> None:
+        has_bounds = self._tried(node, own, parents, lambda: self._must_have_bounds(node, own))
+        if has_bounds and self.windows_of(node, own)[1]:
+            self.send(node, own, parents)
 
     def _map_columns(self, node: n.MapColumns, own: Own, parents: Parents) -> None:
         scope = merged(own, parents)
@@ -375,28 +569,24 @@ class Interpreter:
         if any(handler.signal is type(signal) for handler in node.handlers):
             self.deliveries.append(Delivery(self.tree.number[node], self.received[node], signal))
 
-    def _hook(self, node: n.Through, hook: Function | None, own: Own, parents: Parents) -> None:
-        if hook is None:
-            return
+    def _hook(self, node: n.Through, hook: Function | None, own: Own, parents: Parents) -> list[tuple[Any, ...]]:
         scope = merged(own, parents) | {"self": self.memory[node]}
-        if hook.returns:
-            self._push(node, hook, scope, {}, parents)
-        else:
-            self.call(hook, scope)
+        return [] if hook is None else self._pushes(node, hook, scope)
 
-    def _push(
-        self,
-        node: Any,
-        function: Function,
-        scope: Mapping[str, Any],
-        kept: Own,
-        parents: Parents,
-        place: str | None = None,
-    ) -> None:
-        names = node.to if isinstance(node.to, tuple) else (node.to,)
+    def _pushes(
+        self, node: Any, function: Function, scope: Mapping[str, Any], place: str | None = None
+    ) -> list[tuple[Any, ...]]:
+        """All that a function pushes, none of which has been handed on yet."""
+        if not function.returns:
+            self.call(function, scope)
+            return []
         pushes = self.call_generator(function, scope, node.at_most + 1, place)
         if len(pushes) > node.at_most:
-            raise too_many(node, self.index)
+            raise self.fault(too_many(node, self.index), "too_many", node)
+        return pushes
+
+    def _send_all(self, node: Any, pushes: list[tuple[Any, ...]], kept: Own, parents: Parents) -> None:
+        names = node.to if isinstance(node.to, tuple) else (node.to,)
         for results in pushes:
             self.send(node, kept | dict(zip(names, results, strict=True)), parents)
 
@@ -406,7 +596,9 @@ class Interpreter:
             returned = function.call(*arguments)
             return function.results(returned) if function.returns else ()
         except Exception as error:
-            raise function_error(function, error, self.index, scope) from error
+            told = function_error(function, error, self.index, scope)
+            told.__cause__ = cause_of(error)
+            raise Failure(told, function, reason(error)) from error
 
     def call_generator(
         self, function: Function, scope: Mapping[str, Any], at_most: int, place: str | None = None
@@ -415,7 +607,9 @@ class Interpreter:
         try:
             return [function.results(returned) for returned in islice(function.call(*arguments), at_most)]
         except Exception as error:
-            raise function_error(function, error, self.index, scope, place) from error
+            told = function_error(function, error, self.index, scope, place)
+            told.__cause__ = cause_of(error)
+            raise Failure(told, function, reason(error)) from error
 
 
 class Waiting:
@@ -474,6 +668,14 @@ def _innermost(node: n.Step) -> n.Region | None:
     return node.given.regions[-1] if node.given.regions else None
 
 
+def _copied(record: Record) -> Record:
+    return type(record)(*(getattr(record, name) for name in record.layout.initial))
+
+
+def _either(names: Sequence[str]) -> str:
+    return " or ".join(map(repr, names))
+
+
 def _has_null(value: Any) -> bool:
     return value is None or (isinstance(value, list) and any(_has_null(element) for element in value))
 
@@ -488,6 +690,9 @@ def _elements(value: Any) -> list[Any]:
     """The elements of a list, or the bytes of a text."""
     return list(value.encode()) if isinstance(value, str) else list(value)
 
+
+_CLEANING = (n.DropNulls, n.FillNull)
+_ENTERING = (n.Source, *_CLEANING)
 
 _ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
     n.Source: Interpreter._pass,
@@ -504,6 +709,8 @@ _ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
     n.KeyedAggregate: Interpreter._keyed_aggregate,
     n.KeyBy: Interpreter._key_by,
     n.Emit: Interpreter._emit,
+    n.Tide: Interpreter._tide,
+    n.LateItems: Interpreter._late_items,
     n.MapColumns: Interpreter._map_columns,
     n.Select: Interpreter._select,
     n.Join: Interpreter._pass,
@@ -528,9 +735,9 @@ def first_result(before: n.GraphNode, function: Function, records: Mapping[str, 
         except Exception as error:
             told = function_error(function, error, interpreter.index, merged(own, parents))
             raise GraphError(
-                f"{told}; it was called while the graph is built, to see the type of its result, because it does not "
-                f"compile: {function.reason}; declare the type with ps.returns to build without a call"
-            ) from error
+                f"{told}; it was called as the run starts, to see the type of its result, because it does not compile: "
+                f"{function.reason}; declare the type with ps.returns to run without this call"
+            ) from cause_of(error)
         if returned is not None:
             raise _Found(returned)
 

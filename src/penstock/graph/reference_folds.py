@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.graph import nodes as n
 from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
-from penstock.graph.faults import bad_time, empty_region, late_item, sum_overflow
+from penstock.graph.faults import empty_region, late_item, sum_overflow
 from penstock.graph.types import INT64_MAX, INT64_MIN
 from penstock.graph.values import accept
 from penstock.graph.window import Counted, Found, Timed, Whole
@@ -34,29 +34,18 @@ class Windows:
         """What is kept of the first item of the region that is open."""
         self.open: dict[int, Accumulators] = {}
         self.items = 0
-        self.newest: Any = None
 
     def closed_by(self, own: Own) -> list[int]:
-        """The windows that close because of an item, which is in none of them: by its time, or as it begins another."""
+        """The windows that close because of an item, which is in none of them, as it begins another."""
         if isinstance(self.rule, Found):
             return list(self.open) if self._begins(self.rule, own) else []
-        if not isinstance(self.rule, Timed):
-            return []
-        time = own[self.rule.field]
-        if not self.rule.least_time <= time <= self.rule.greatest_time:
-            raise bad_time(self.node, self.rule.field, self.interpreter.index)
-        self.newest = time if self.newest is None else max(self.newest, time)
-        return [number for number in sorted(self.open) if self._is_closed(number)]
+        return []
 
     def _begins(self, rule: Found, own: Own) -> bool:
         """Whether an item begins a region; that the first of a key does, goes without saying."""
         if rule.start is not None:
             return bool(self.interpreter.call(rule.start, own)[0])  # asked of every item, the first too
         return bool(self.open) and any(self.first[name] != own[name] for name in rule.by)
-
-    def _is_closed(self, number: int) -> bool:
-        assert isinstance(self.rule, Timed)
-        return bool(self.rule.end(number) + self.rule.late <= self.newest)
 
     def add(self, own: Own) -> list[int]:
         """Put an item into its windows; those that close with it."""
@@ -65,9 +54,8 @@ class Windows:
         if isinstance(self.rule, Counted):
             numbers = self.rule.windows_of(place)
         elif isinstance(self.rule, Timed):
-            mine = self.rule.windows_of(own[self.rule.field])
-            numbers = [number for number in mine if not self._is_closed(number)]
-            if mine and not numbers and self.rule.late_items == "error":
+            numbers, is_late = self.interpreter.windows_of(self.node, own)
+            if is_late and self.rule.on_late == "error":
                 raise late_item(self.node, self.rule.field, self.interpreter.index)
         for number in numbers:
             if number not in self.open:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.errors import GraphError
+from penstock.errors import GraphError, SkippedWarning
 from penstock.graph import nodes
-from penstock.graph.tree import At
+from penstock.graph.tree import At, in_order
 
 if TYPE_CHECKING:
     from penstock.model.advise import Advice
@@ -49,6 +50,9 @@ class Running:
         how to run and never change the result: `compile=False` interprets everything, so that a debugger can step into
         the functions; `batch_items` bounds how many source items are taken at a time; others are those of `prepare`.
 
+        `on_error="skip"` leaves out items that fail, where "stop", the default, ends the run with an error;
+        `dead_letter=` names a folder for what was skipped, and implies it; see `docs/errors.md`.
+
         >>> import penstock as ps
         >>> ps.from_items([{"v": 1}]).collect().to_pylist()
         [{'v': 1}]
@@ -86,8 +90,17 @@ class Running:
     ) -> Any:
         """The result as a DataFrame of Spark, computed when an action asks for it: for any writer, join or query.
 
-        With `ordered=True` its partitions, and the rows in each, are in the order of the stream.
+        With `ordered=True` its partitions, and the rows in each, are in the order of the stream. Nothing runs before
+        that, so every function that does not compile must declare its type.
         """
+        for name in ("on_error", "dead_letter"):
+            if name in options:
+                raise GraphError(
+                    f"to_spark: a DataFrame has no place for what was skipped, so {name}= is not for it; collect the "
+                    f"result, or write it"
+                )
+        for node in in_order((self.node,)):
+            _ = node.shape, node.functions
         made = prepare(self, spark=True if spark is None else spark, control=control, ordered=ordered, **options)
         return made.frame()
 
@@ -118,17 +131,23 @@ class Running:
         with the same, the stream goes on where it was. `trigger` is None, for as fast as it can, a number of seconds
         between micro-batches, or "available": whatever is there, and then stop.
 
-        Other options: `files_per_batch`, how many new files a micro-batch takes at most; `buckets`, over how many tasks
-        keys are spread, which the checkpoint fixes; `ordered`; `compile`.
+        Other options: `files_per_batch`, how many new files a micro-batch takes at most; `max_file_age`, how far before
+        the newest file one may be dated; `buckets`, over how many tasks keys are spread, which the checkpoint fixes;
+        `restart`, whether to start again by itself after a failure that may pass, such as a lost worker or a full disk;
+        `ordered`; `compile`.
 
         Keys that are idle: with `expire_after`, a key ends whose newest item is more than that behind the newest of the
         stream, by the field `time` of the items at `key_by`, or by that of windows of time; without either, one that
         has had no item for so many seconds. What is open of it is given then, and if it comes back, it starts anew.
-        Windows of time close for idle keys by themselves: an item more than `length` + `late` behind the newest of the
-        whole stream may find its windows closed; see `docs/windows.md`.
+        Both may be a mapping with a value for each of several `key_by`, by its field or its name.
+        Windows of time need `late=`; see `docs/time.md`.
         """
+        from penstock.spark.usable import require_pyspark
+
+        require_pyspark()  # before what needs it is imported
         from penstock.spark.stream.handle import start
 
+        nodes.resolve(in_order((self.node,)))
         return start(self.node, sink, checkpoint, trigger, spark, **options)
 
     def batches(self, *, control: Sequence[At] = (), **options: Any) -> Iterator[pa.RecordBatch]:
@@ -140,16 +159,21 @@ class Running:
         """
         from penstock.engine.run import Run
 
-        for (batch,) in Run((self.node,), control, **_planned((self.node,), options)).batches():
+        leaves = (self.node,)
+        nodes.resolve(in_order(leaves))
+        made = Run(leaves, control, **_lettered(leaves, _planned(leaves, options)))
+        for (batch,) in made.batches():
             if batch.num_rows:
                 yield batch
+        made.warn_late()
+        _warn_of_skipped(made)
 
     def prepare(self, spark: Any = None, **options: Any) -> Any:
         """Plan a run without running it: the result comes from its `collect`, what was counted from `statistics`.
 
         Options: `compile`, `batch_items`, `fuse`, `width`, `capacity`, `capacity_signals`, `context`, `credit`,
-        `threshold`, `policy`, `seed`, `trace`, `check`, `plan`, which is an advice of `advise`, and on Spark also
-        `buckets`, over how many tasks keys are spread, `split_bytes`, how much of a source a task reads, and
+        `threshold`, `policy`, `seed`, `hash_seed`, `trace`, `check`, `plan`, which is an advice of `advise`, and on
+        Spark also `buckets`, over how many tasks keys are spread, `split_bytes`, how much of a source a task reads, and
         `on_progress`. What cannot be run is refused here.
 
         >>> import penstock as ps
@@ -311,7 +335,10 @@ def run(*streams: Running, spark: Any = None, **options: Any) -> tuple[pa.Table,
     >>> up.to_pydict(), down.to_pydict()
     ({'v': [1]}, {'v': [-1]})
     """
-    return tuple(prepare(*streams, spark=spark, **options).tables())
+    made = prepare(*streams, spark=spark, **options)
+    tables = tuple(made.tables())
+    _warn_of_skipped(made)
+    return tables
 
 
 def prepare(
@@ -337,7 +364,8 @@ def prepare(
     if not streams:
         raise GraphError("run: takes at least one stream; got none")
     leaves = tuple(stream.node for stream in streams)
-    options = _planned(leaves, options)
+    nodes.resolve(in_order(leaves))
+    options = _lettered(leaves, _planned(leaves, options))
     if _is_here(leaves, spark):
         from penstock.engine.run import Run
 
@@ -345,6 +373,36 @@ def prepare(
     from penstock.spark.run import SparkRun
 
     return SparkRun(leaves, control, None if isinstance(spark, bool) else spark, ordered=ordered, **options)
+
+
+def _lettered(leaves: tuple[nodes.GraphNode, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """The options of a run, with what writes dead letters for where they are to be; that implies to skip."""
+    path = options.pop("dead_letter", None)
+    if path is None:
+        return options
+    from penstock.spark.letters import letters_to
+
+    mode = options.pop("mode", "error")
+    return {**options, "on_error": skipping(options), "letters_to": letters_to(path, mode, leaves)}
+
+
+def skipping(options: Mapping[str, Any]) -> str:
+    """That items are skipped, as `dead_letter=` implies."""
+    if options.get("on_error", "skip") != "skip":
+        raise GraphError(
+            f"run: dead_letter= implies on_error='skip'; got on_error={options['on_error']!r}; leave it out"
+        )
+    return "skip"
+
+
+def _warn_of_skipped(made: Any) -> None:
+    if made.skipped and made.letters_to is None:
+        warnings.warn(
+            f"run: {made.skipped:,} item(s) failed and were skipped, as on_error='skip' asks for; name a folder with "
+            f"dead_letter= to keep what they were, or run prepare(on_error='skip') and see its dead_letters()",
+            SkippedWarning,
+            stacklevel=3,
+        )
 
 
 def _is_here(leaves: Sequence[nodes.GraphNode], spark: object) -> bool:
@@ -357,6 +415,7 @@ def _is_here(leaves: Sequence[nodes.GraphNode], spark: object) -> bool:
 def _write(stream: Running, format: str, path: Any, spark: Any, options: dict[str, Any]) -> Written:
     from penstock.spark.write import write
 
+    nodes.resolve(in_order((stream.node,)))
     return write(stream.node, format, path, spark, **_planned((stream.node,), options))
 
 

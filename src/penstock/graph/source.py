@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from penstock.errors import DataError, GraphError
+from penstock.errors import DataError, GraphError, reason_text, value_text
 from penstock.graph import types
 from penstock.graph.flat import empty
 from penstock.graph.memory import fragments, slices
 from penstock.graph.split import Bound as Bound
 from penstock.graph.split import Split as Split
+from penstock.graph.split import with_bad
 
 UNCUT = 1 << 62
 """A size of splits that no source has."""
@@ -51,9 +52,15 @@ class Items:
         for split in self.splits(UNCUT):
             yield from split.read(columns, at_most)
 
-    def rows(self) -> Iterator[dict[str, Any]]:
+    def tolerant_batches(self, at_most: int, columns: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The same with a column `BAD` where records can be malformed: each of these is a row of nulls."""
+        wanted = self.fields if columns is None else columns
+        for split in self.splits(UNCUT):
+            yield from split.read(with_bad(split, wanted), at_most)
+
+    def rows(self, *, is_tolerant: bool = False) -> Iterator[dict[str, Any]]:
         """The items one by one, as plain values, with None for a null."""
-        for batch in self.batches(1024):
+        for batch in self.tolerant_batches(1024) if is_tolerant else self.batches(1024):
             columns = [to_plain(column) for column in batch.columns]
             for row in zip(*columns, strict=True):
                 yield dict(zip(batch.schema.names, row, strict=True))
@@ -98,7 +105,7 @@ def table_of_dicts(name: str, items: Sequence[Mapping[str, Any]], schema: Any) -
     """A table of a list of dicts: every key is a field, and a missing one is a null."""
     for at, item in enumerate(items):
         if not isinstance(item, Mapping) or not all(isinstance(key, str) for key in item):
-            raise GraphError(f"{name}: every item must be a dict with names for keys; item {at} is {item!r}")
+            raise GraphError(f"{name}: every item must be a dict with names for keys; item {at} is {value_text(item)}")
     wanted = as_schema(name, schema) if schema is not None else None
     names = dict.fromkeys(key for item in items for key in item) if wanted is None else dict.fromkeys(wanted.names)
     if not names:
@@ -122,7 +129,7 @@ def _column(name: str, key: str, values: Any, wanted: pa.DataType | None) -> pa.
             if types.is_float(_innermost(found.type)):
                 made = found.cast(wanted)  # checked: the conversion above would cut a float silently
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
-        raise GraphError(f"{name}: the values of {key!r} must have one type; {error}") from None
+        raise GraphError(f"{name}: the values of {key!r} must have one type; {reason_text(error)}") from None
     if pt.is_null(made.type):
         raise GraphError(f"{name}: the type of {key!r} cannot be read from nulls alone; give schema=")
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,10 @@ from penstock.errors import InternalError, quoted
 
 SMALL_ROWS, SMALL_BYTES = 4096, 256 << 10
 """Batches of fewer rows and bytes, such as those of small files, are put together."""
+
+
+BAD = "#bad"
+"""The column that a reader adds where it is asked for it: null, or what is wrong with a record (`bad_record`)."""
 
 
 class Split(ABC):
@@ -32,6 +37,11 @@ class Split(ABC):
     def rows(self) -> int | None:
         """How many items it gives, where that is known without reading."""
         return None
+
+    @property
+    def tells_bad(self) -> bool:
+        """Whether `read` takes the column `BAD`: then a record that is malformed is a row of nulls that tells so."""
+        return False
 
     @property
     def skipped_before(self) -> int:
@@ -108,6 +118,10 @@ class Joined(Split):
     def skipped_before(self) -> int:
         return self.skipped
 
+    @property
+    def tells_bad(self) -> bool:
+        return bool(self.parts) and all(part.tells_bad for part in self.parts)
+
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
         every = (batch for part in self.parts for batch in part.read(columns, at_most))
         return gathered(every, at_most)
@@ -148,6 +162,16 @@ def gathered(batches: Iterable[pa.RecordBatch], at_most: int) -> Iterator[pa.Rec
             rows += batch.num_rows
     if waiting:
         yield pa.concat_batches(waiting)
+
+
+def with_bad(split: Split, columns: Collection[str]) -> list[str]:
+    """Columns to read, with that which tells of malformed records where the split has it."""
+    return [*columns, *([BAD] if split.tells_bad else [])]
+
+
+def bad_record(message: str, file: str, position: str, record: str) -> str:
+    """What stands in the column `BAD` of a record that is malformed."""
+    return json.dumps([message, file, position, record])
 
 
 def chosen(fields: Mapping[str, pa.DataType], columns: Collection[str] | None) -> list[str]:

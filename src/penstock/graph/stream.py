@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from penstock.errors import GraphError
 from penstock.graph import nodes
+from penstock.graph.function import Undeclared
 from penstock.graph.record import Node, Signal, State
 from penstock.graph.running import Running
 from penstock.graph.source import from_table, table_of_arrays, table_of_dicts
@@ -261,7 +262,7 @@ class Stream(Running):
         >>> items.key_by("k").map(sum=running, state=Total).collect().to_pydict()
         {'k': ['a', 'b', 'a'], 'v': [1.0, 5.0, 2.0], 'sum': [1.0, 5.0, 3.0]}
         """
-        return Stream(nodes.KeyBy(self.node, names))
+        return Stream(nodes.key_by(self.node, names))
 
     def window(
         self,
@@ -270,8 +271,8 @@ class Stream(Running):
         length: int | float | timedelta | None = None,
         count: int | None = None,
         every: int | float | timedelta | None = None,
-        late: int | float | timedelta = 0,
-        late_items: str = "drop",
+        late: int | float | timedelta | None = None,
+        on_late: str = "drop",
         partial: bool = True,
         start: str | None = "start",
         end: str | None = "end",
@@ -279,13 +280,13 @@ class Stream(Running):
         """Windows by key, to be followed by `aggregate`: of `count` items, or of a `length` of time.
 
         A window begins with every `every` items, or at every multiple of `every`; without it, where the one before
-        ends. Windows of a key close by its own items: with the last of `count`, or with the first whose time is at or
-        behind the end and `late`. An item of which all windows have closed is left out, or an error with
-        `late_items="error"`. What is open when the stream ends closes then; `partial=False` leaves out those that
-        have less than `count` items. `start` and `end` name the fields of the bounds; None leaves them out.
+        ends. `start` and `end` name the fields of the bounds; None leaves them out.
 
-        A running stream closes the windows of time of idle keys: there an item that is more than `length` + `late`
-        behind the newest of all keys may find its windows closed.
+        A window of `count` items closes with its last one; `partial=False` leaves out those that are not full at the
+        end. Windows of time close when the stream ends. With `late=` they close as soon as the newest time of the whole
+        stream, less `late`, has come to their end: the watermark. An item of which all windows have closed is late. It
+        is counted and left out, or an error with `on_late="error"`; `late` of the windows is the stream of such items.
+        A running stream needs `late=`. See `docs/time.md`.
 
         >>> import penstock as ps
         >>> items = ps.from_items([{"k": "a", "t": t, "v": t * t} for t in (1, 2, 5, 11)]).key_by("k")
@@ -298,12 +299,12 @@ class Stream(Running):
         if (time is None) == (count is None) or (time is None) != (length is None):
             raise GraphError("window: give count=, or the field of the time and length=, and not both")
         if time is None:
-            if late or late_items != "drop":
-                raise GraphError("window: late= and late_items= belong to windows of time; got count=")
+            if late is not None or on_late != "drop":
+                raise GraphError("window: late= and on_late= belong to windows of time; got count=")
             return Windows(self.node, counted(count, every, partial, bounds))
         if partial is not True:
             raise GraphError("window: partial= belongs to windows of count= items; got a time")
-        return Windows(self.node, Timed(time, length, every, late, late_items, bounds))
+        return Windows(self.node, Timed(time, length, every, late, on_late, bounds))
 
     def emit(self, signal: type[Signal], *, when: Callable[..., Any], **values: Any) -> Stream:
         """Place a signal after each item for which `when` is true, its fields computed by functions of the item.
@@ -401,6 +402,24 @@ class Stream(Running):
         """
         return Stream(nodes.on_core(self.node, core))
 
+    def named(self, name: str) -> Stream:
+        """Name the step before, so that a checkpoint and the options of `start` know it by that name.
+
+        A running stream that is started again with a changed graph finds the state of a named step under its name,
+        wherever the step is now; see `docs/streams.md`. What the step does is not changed.
+
+        >>> import penstock as ps
+        >>> class Total(ps.State):
+        ...     sum: float
+        >>> def running(v, state):
+        ...     state.sum += v
+        ...     return state.sum
+        >>> items = ps.from_items([{"k": "a", "v": 1.0}, {"k": "a", "v": 2.0}])
+        >>> items.key_by("k").map(sum=running, state=Total).named("totals").collect()["sum"].to_pylist()
+        [1.0, 3.0]
+        """
+        return Stream(nodes.with_title(self.node, name))
+
     @property
     def schema(self) -> pa.Schema:
         """The fields of the items here, as an Arrow schema.
@@ -409,20 +428,41 @@ class Stream(Running):
         >>> ps.from_items([{"v": 1}]).map(w=lambda v: v / 2).schema.names
         ['v', 'w']
         """
-        return pa.schema(list(self.node.shape.fields.items()))
+        try:
+            return pa.schema(list(self.node.shape.fields.items()))
+        except Undeclared as error:
+            raise GraphError(str(error)) from None
 
     def __repr__(self) -> str:
-        fields = ", ".join(f"{name}: {t}" for name, t in self.node.shape.fields.items())
+        try:
+            fields = ", ".join(f"{name}: {t}" for name, t in self.node.shape.fields.items())
+        except Undeclared:
+            return f"<stream of fields that a run will show after {self.node.label}>"
         inside = "".join(f" in {region.opener.label}" for region in reversed(self.node.shape.regions))
         return f"<stream of ({fields}){inside} after {self.node.label}>"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """The windows of a keyed stream, as `Stream.window` makes them. All that can be done with them is to aggregate."""
+    """The windows of a keyed stream, as `Stream.window` makes them: to aggregate, and to see what came too late."""
 
     node: nodes.GraphNode
     window: Window
+
+    @property
+    def late(self) -> Stream:
+        """The items of which every window had closed before they came, as they are; for windows of time with `late=`.
+
+        >>> import penstock as ps
+        >>> items = ps.from_items([{"k": "a", "t": t} for t in (1, 12, 3, 25)]).key_by("k")
+        >>> windows = items.window("t", length=10, late=0)
+        >>> counts, late = ps.run(windows.aggregate(n=ps.count()), windows.late)
+        >>> counts["n"].to_pylist(), late.to_pylist()
+        ([1, 1, 1], [{'k': 'a', 't': 3}])
+        """
+        if not isinstance(self.window, Timed):
+            raise self.node.fail("window: only windows of time have late items; got count=")
+        return Stream(nodes.late_items(self.node, self.window))
 
     def aggregate(self, *, keep: str | Sequence[str] | None = None, **results: Any) -> Stream:
         """One item for each window with an item in it: the key's fields, the bounds, and the aggregates.

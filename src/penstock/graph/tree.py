@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, SupportsIndex
 
 from penstock.errors import ControlError, GraphError, quoted
-from penstock.graph.nodes import Emit, GraphNode, Meet, Send, Source, Stateful
+from penstock.graph.nodes import Emit, GraphNode, Meet, Send, Source, Stateful, resolve, timed_of
 from penstock.graph.record import Signal
 
 
@@ -81,22 +81,26 @@ class Tree:
 
     Invariant: `nodes[0]` is the only source; a node stands behind the nodes before it. Streams may part and meet again:
     then the nodes are no tree, but each that streams meet at has a `fork`, the last node that all of them came through.
+    Ensures that all types are known: a tree is made when a run starts, or is explained.
     """
 
     leaves: tuple[GraphNode, ...]
     places: Places = field(default_factory=lambda: Places())
+    is_guarded: bool = False
+    """Whether an item that fails at a node is skipped there."""
     nodes: tuple[GraphNode, ...] = field(init=False)
     number: dict[GraphNode, int] = field(init=False)
     children: dict[GraphNode, tuple[GraphNode, ...]] = field(init=False)
     fork: dict[Meet, GraphNode] = field(init=False)
 
     def __post_init__(self) -> None:
-        nodes = list(_in_order(self.leaves))
+        nodes = list(in_order(self.leaves))
         sources = [node for node in nodes if isinstance(node, Source)]
         if len(sources) != 1:
             raise GraphError(
                 f"run: results that run together must come from one source; got {quoted(s.name for s in sources)}"
             )
+        resolve(nodes)
         children: dict[GraphNode, tuple[GraphNode, ...]] = dict.fromkeys(nodes, ())
         for node in nodes[1:]:
             for before in dict.fromkeys(node.inputs):
@@ -131,7 +135,7 @@ class Tree:
                 yield each
 
 
-def _in_order(leaves: Sequence[GraphNode]) -> Iterator[GraphNode]:
+def in_order(leaves: Sequence[GraphNode]) -> Iterator[GraphNode]:
     """All nodes, each once, behind those before it."""
     done: set[GraphNode] = set()
     waiting = [(leaf, iter(leaf.inputs)) for leaf in reversed(leaves)]
@@ -183,6 +187,9 @@ def signals_at(node: GraphNode) -> tuple[type[Signal], ...]:
     """The signals that a node handles, or hands on to another stage."""
     if isinstance(node, Send):
         return node.signals
+    timed = timed_of(node)
+    if timed is not None:
+        return (timed.signal,) if timed.closes else ()
     return tuple(handler.signal for handler in node.handlers) if isinstance(node, Stateful) else ()
 
 

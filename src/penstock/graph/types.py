@@ -2,8 +2,8 @@
 
 The Arrow type is the one name of a field's type. Three families matter to the rest of the library: scalars (numbers,
 booleans, times), texts (strings and bytes) and lists (variable and fixed size). What a compiled function sees of a
-field is its `View`: numbers as 64-bit integers and floats, times as integers in their own unit, texts and lists of
-numbers as one-dimensional arrays.
+field is its `View`: numbers as 64-bit integers and floats, times as integers in their own unit, lists of numbers as
+one-dimensional arrays, texts as `str` and bytes as `bytes`, of which it can do little.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def view(t: pa.DataType) -> View | None:
     if pt.is_boolean(t):
         return BOOL
     if is_text(t):
-        return View(np.dtype("u1"), array=True)
+        return View(np.dtype("u1"), array=True, text="str" if is_string(t) else "bytes")
     if (is_list(t) or is_array(t)) and is_scalar(t.value_type):
         held = storage(t.value_type)
         return View(np.dtype("f8") if held.kind == "f" else held, array=True)
@@ -162,6 +162,8 @@ def size(t: pa.DataType) -> int:
 
 def from_view(v: View) -> pa.DataType:
     """The field type of a function's result, seen as `v`."""
+    if v.text == "str":
+        return pa.string()
     if v.array:
         return pa.binary() if v.dtype == np.dtype("u1") else pa.list_(pa.from_numpy_dtype(v.dtype))
     return {"i": pa.int64(), "u": pa.int64(), "f": pa.float64(), "b": pa.bool_()}[v.dtype.kind]

@@ -1,12 +1,13 @@
 """Values as plain Python: what an item holds, what a function is given, what it may give back.
 
 An item's values are plain: `int` (times too, in their unit), `float`, `bool`, `str`, `bytes` and `list`. A function
-that compiles sees texts and lists of numbers as arrays, in every mode, so that it means the same interpreted and
-compiled; `Vector` is that array. A function that does not compile sees the plain values.
+sees them so, except that a list of numbers is an array for it, so that it means the same interpreted and compiled;
+`Vector` is that array.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,6 +37,12 @@ class Vector(np.ndarray):
     def __iter__(self) -> Iterator[Any]:
         return (self[at] for at in range(len(self)))
 
+    def __bool__(self) -> bool:
+        """As compiled code has none: a list of Python's is true where it has elements, an array by its one element."""
+        if self.ndim == 0:
+            return bool(self.item())
+        raise TypeError("an array is neither true nor false; write len(v) > 0, v.any() or v.all()")
+
     def fill(self, value: Any) -> None:
         self[:] = value
 
@@ -45,17 +52,14 @@ def vector(data: Any, dtype: np.dtype) -> Vector:
 
 
 def present(value: Any, t: pa.DataType) -> Any:
-    """The plain value as a compiled function sees it."""
-    if isinstance(value, str):
-        value = value.encode()
-    if isinstance(value, bytes):
-        seen = np.frombuffer(value, np.uint8).view(Vector)
-    elif isinstance(value, list):
-        view = types.view(t)
-        seen = vector(value, view.dtype if view is not None else types.storage(t.value_type))
-        seen.flags.writeable = False
-    else:
+    """The plain value as a function sees it: a list of numbers as an array, any other list as a copy."""
+    if not isinstance(value, list):
         return value
+    view = types.view(t)
+    if view is None:
+        return copy.copy(value)
+    seen = vector(value, view.dtype)
+    seen.flags.writeable = False
     return seen
 
 

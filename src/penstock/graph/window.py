@@ -8,6 +8,7 @@ at a time, and whose bounds the items themselves say.
 
 from __future__ import annotations
 
+import builtins
 import math
 import sys
 from collections.abc import Callable, Mapping
@@ -21,9 +22,27 @@ import pyarrow.types as pt
 from penstock.errors import GraphError, quoted
 from penstock.graph import types
 from penstock.graph.function import Function
+from penstock.graph.record import Signal
 
 MOST_OPEN = 1 << 16
 """How many windows of a key may be open at a time."""
+
+
+class Watermark(Signal):
+    """The newest time of a stream has come to `at`; `of` is the number of the watermark."""
+
+    of: int
+    at: int
+
+
+class FloatWatermark(Signal):
+    """The same where times are floats."""
+
+    of: int
+    at: float
+
+
+WATERMARKS = (Watermark, FloatWatermark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +90,20 @@ class Counted:
 class Timed:
     """Windows of time: [q · every, q · every + length) for every whole number q, also below 0.
 
-    The windows of a key close by the times of its own items: one of time t closes those with end + late <= t. An item
-    of which every window has closed is late. Numbers are in the unit of the time field, whose type is `type`.
+    With `late` they close by the watermark, else when the stream ends. Numbers are in the unit of the time field, whose
+    type is `type`. `clock` is the number of the watermark that they close by, and `offset` how far it is behind the
+    newest time there: `late`, and what windows upstream take off. Both are known once a graph runs (`graph/tides.py`).
     """
 
     field: str
     length: Any
     every: Any
     late: Any
-    late_items: str
+    on_late: str
     bounds: tuple[str, ...] = ()
     type: pa.DataType = None
+    clock: int | None = None
+    offset: Any = 0
 
     def __str__(self) -> str:
         return f"for each window of {self.field!r}"
@@ -91,16 +113,32 @@ class Timed:
         return types.is_float(self.type)
 
     @property
-    def bound(self) -> Any:
-        """How far an item of a running stream may be behind the newest one of all keys and still find its windows."""
-        return self.length + self.late
+    def closes(self) -> bool:
+        """Whether windows close before the end of the stream."""
+        return self.clock is not None
+
+    @property
+    def signal(self) -> builtins.type[Signal]:
+        """The signal that says how far the time has come."""
+        return FloatWatermark if self.is_float else Watermark
 
     @property
     def open_at_once(self) -> int:
+        """How many windows of a key may be open at a time, where they close by the watermark."""
+        if not self.closes:
+            return 1
         if self.is_float:
-            held: float = min((self.length + self.late) / self.every, MOST_OPEN)
+            held: float = min((self.length + self.offset) / self.every, MOST_OPEN)
             return math.ceil(held) + 1  # one more, because bounds are rounded
-        return int(-(-(self.length + self.late) // self.every))
+        return int(-(-(self.length + self.offset) // self.every))
+
+    @property
+    def at_once(self) -> int:
+        """How many windows an item is in, at most."""
+        if self.is_float:
+            held: float = min(self.length / self.every, MOST_OPEN)
+            return math.ceil(held) + 1
+        return int(-(-self.length // self.every))
 
     def bounds_type(self) -> pa.DataType:
         if types.is_time(self.type):
@@ -114,7 +152,7 @@ class Timed:
     @property
     def greatest_time(self) -> Any:
         """The greatest time whose windows have bounds that can be held, with room for one more on each side."""
-        reach = self.length + self.late + 2 * self.every
+        reach = self.length + self.offset + (self.late or 0) + 2 * self.every
         if self.is_float:
             # A number q beyond 2**53 is no float, and its bounds would be rounded away.
             return min(self.every * 2.0**50, sys.float_info.max / 4)
@@ -139,6 +177,10 @@ class Timed:
             found.append(number)
             number -= 1
         return found[::-1]
+
+    def is_closed(self, number: int, newest: Any) -> bool:
+        """Whether a window is closed once the newest time where its watermark begins is `newest`."""
+        return bool(self.end(number) + self.offset <= newest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,32 +214,34 @@ def counted(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> Co
     if not isinstance(partial, bool):
         raise GraphError(f"window: partial= must be True or False; got {partial!r}")
     window = Counted(count, every, partial, bounds)
-    _check_open(window)
+    check_open(window)
     return window
 
 
 def timed(given: Timed, where: str, t: pa.DataType) -> Timed:
     """Windows of time with their numbers in the unit of a field of type `t`, after checking that they can be."""
     number = lengths_of(where, given.field, t)
-    length, late = number("length", given.length), number("late", given.late)
+    length, late = number("length", given.length), None if given.late is None else number("late", given.late)
     every = length if given.every is None else number("every", given.every)
-    for name, value, least in (("length", length, 1), ("every", every, 1), ("late", late, 0)):
+    for name, value, least in (("length", length, 1), ("every", every, 1), ("late", late or 0, 0)):
         if value < 0 or (least and value == 0):
             raise GraphError(f"{where}: {name}= must be {'more than' if least else 'at least'} 0; got {value!r}")
-    if given.late_items not in ("drop", "error"):
-        raise GraphError(f"{where}: late_items= must be 'drop' or 'error'; got {given.late_items!r}")
-    if not types.is_float(t) and length + late + every > 1 << 61:
-        raise GraphError(f"{where}: length=, late= and every= must be less than 2**60; got {(length, late, every)}")
+    if given.on_late not in ("drop", "error"):
+        raise GraphError(f"{where}: on_late= must be 'drop' or 'error'; got {given.on_late!r}")
+    if not types.is_float(t) and length + (late or 0) + every > 1 << 60:
+        raise GraphError(f"{where}: length=, late= and every= must be less than 2**59; got {(length, late, every)}")
     window = replace(given, length=length, every=every, late=late, type=t)
-    _check_open(window)
+    check_open(window if late is None else replace(window, clock=0, offset=late))
     return window
 
 
-def _check_open(window: Counted | Timed) -> None:
-    if window.open_at_once > MOST_OPEN:
+def check_open(window: Counted | Timed) -> None:
+    """Refuse windows of which too many would be open."""
+    most = max(window.open_at_once, window.at_once if isinstance(window, Timed) else 0)
+    if most > MOST_OPEN:
         raise GraphError(
-            f"window: at most {MOST_OPEN:,} windows of a key may be open at a time; here it may be "
-            f"{window.open_at_once:,}; choose a larger every="
+            f"window: at most {MOST_OPEN:,} windows of a key may be open at a time; here it may be {most:,}; choose a "
+            f"larger every="
         )
 
 

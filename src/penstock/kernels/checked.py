@@ -4,7 +4,7 @@ Python's integers do not overflow; Numba's wrap silently, and mix signed and uns
 pass over Numba's representation of a user's function replaces every integer operator by one that works on signed 64-bit
 numbers and raises `OverflowError` where the result does not fit. A second pass refuses a float that would be cut
 silently into an integer field of a state. Floats, and the explicit `np.uint64` of hash functions, are left alone.
-A third keeps generators from holding on to what they have yielded.
+A third keeps generators from holding on to what they have yielded, a fourth applies the list of `allowed`.
 """
 
 from __future__ import annotations
@@ -18,22 +18,20 @@ from typing import Any
 import numba
 import numpy as np
 from llvmlite import ir as llvm
-from numba.core import compiler, errors, ir, types
+from numba.core import compiler, ir, types
 from numba.core.compiler_machinery import AnalysisPass, FunctionPass, register_pass
 from numba.core.postproc import PostProcessor
 from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import IRProcessing, ReconstructSSA
 from numba.extending import intrinsic, overload
 
+from penstock.kernels.allowed import RefuseFolded, Rules, check, refusal
+from penstock.kernels.text import Bytes, Text, code_points, holds
+
 
 def _exact(*operands: Any) -> bool:
     """Whether the operands are integers that must behave like Python's."""
     return all(isinstance(t, types.Integer) and types.unliteral(t) != types.uint64 for t in operands)
-
-
-def _refusal(text: str) -> errors.TypingError:
-    """The reason why a function is not compiled, marked so that it is found in Numba's long message."""
-    return errors.TypingError(f"penstock: {text}.")
 
 
 def _with_overflow(instruction: str) -> Any:
@@ -149,7 +147,7 @@ def _checked_binary(original: Any, exact: Callable[[Any, Any], Any]) -> Callable
     @_bare
     def choose(a: Any, b: Any) -> Any:
         if isinstance(a, types.Integer) and isinstance(b, types.Integer) and _exact(a) != _exact(b):
-            raise _refusal("it mixes signed and unsigned 64-bit integers; make both np.uint64")
+            raise refusal("it mixes signed and unsigned 64-bit integers; make both np.uint64")
         if exact is _pow and isinstance(a, types.Float) and _exact(b):
             return lambda a, b: original(a, np.float64(b))  # as Python does; repeated products differ in the last digit
         return _bare(exact) if _exact(a, b) else lambda a, b: original(a, b)
@@ -162,7 +160,7 @@ _BINARY |= {op: _checked_binary(op, _EXACT[plain]) for op, plain in _IN_PLACE.it
 
 
 def _checked_comparison(original: Any) -> Callable[[Any, Any], Any]:
-    """A comparison that is exact between integers and floats, and that refuses texts, which are arrays here."""
+    """A comparison that is exact between integers and floats."""
     flipped = _FLIPPED[original]
 
     def stub(a: Any, b: Any) -> Any:
@@ -173,9 +171,8 @@ def _checked_comparison(original: Any) -> Callable[[Any, Any], Any]:
     @overload(stub)  # type: ignore[untyped-decorator]
     @_bare
     def choose(a: Any, b: Any) -> Any:
-        texts = [isinstance(t, (types.UnicodeType, types.StringLiteral, types.Bytes, types.CharSeq)) for t in (a, b)]
-        if any(texts) and not all(texts):
-            raise _refusal("it compares with a text, and compiled code sees texts as arrays of bytes")
+        if any(holds(t, kind) for t in (a, b) for kind in (Text, Bytes)):
+            raise refusal("a text, or bytes, in a comparison")
         if _exact(a) and isinstance(b, types.Float):
             return lambda a, b: original(_against(a, b), 0)
         if isinstance(a, types.Float) and _exact(b):
@@ -275,7 +272,7 @@ def _choose_round(x: Any, digits: Any = None) -> Any:
         return lambda x, digits=None: _cut_compiled(np.rint(x))
     if whole and _exact(x):
         return lambda x, digits=None: _as_int64(x)
-    raise _refusal("round(x, digits) rounds decimals as Python does only where it is interpreted")
+    raise refusal("round(x, digits) rounds decimals as Python does only where it is interpreted")
 
 
 def _choose_abs(x: Any) -> Any:
@@ -326,6 +323,8 @@ _CALLS = {
     builtins.range: _checked_call(range, _choose_range),
 }
 _INT = _checked_call(int, _choose_int)
+_LEN = _checked_call(len, lambda x: (lambda x: code_points(x)) if isinstance(x, Text) else lambda x: len(x))
+"""Only where there is a text, because Numba folds the `len` of a tuple by its name."""
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -338,16 +337,17 @@ class _CheckIntegers(FunctionPass):  # type: ignore[misc]
         FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
+        calls = _CALLS | ({len: _LEN} if any(holds(t, Text) for t in state.args) else {})
         for block in state.func_ir.blocks.values():
             for statement in block.find_insts(ir.Assign):
-                statement.value = self._checked(statement.value, state.func_ir)
+                statement.value = self._checked(statement.value, state.func_ir, calls)
         return True
 
-    def _checked(self, value: Any, function: Any) -> Any:
+    def _checked(self, value: Any, function: Any, calls: dict[Any, Any]) -> Any:
         if isinstance(value, (ir.Global, ir.FreeVar)):
-            if _is_hashable(value.value) and value.value in _CALLS:
+            if _is_hashable(value.value) and value.value in calls:
                 # Under another name, because Numba minds what it takes for a changed builtin.
-                return ir.Global(f"checked_{value.name}", _CALLS[value.value], value.loc)
+                return ir.Global(f"checked_{value.name}", calls[value.value], value.loc)
             return value
         if not isinstance(value, ir.Expr):
             return value
@@ -395,7 +395,7 @@ class _CheckAssigned(AnalysisPass):  # type: ignore[misc]
                 if any(value is ir.UNDEFINED for value in phi.incoming_values):
                     name = next(v for v in phi.incoming_values if v is not ir.UNDEFINED).unversioned_name
                     if not name.startswith("$"):
-                        raise _refusal(f"the variable {name!r} may have no value where it is used")
+                        raise refusal(f"the variable {name!r} may have no value where it is used")
         return False
 
 
@@ -427,7 +427,7 @@ class _CheckStores(AnalysisPass):  # type: ignore[misc]
         value = getattr(value, "dtype", value)
         cut = isinstance(held, types.Integer) and isinstance(value, types.Float)
         if cut or (isinstance(held, types.Boolean) and not isinstance(value, types.Boolean)):
-            raise _refusal(f"{name} holds {held}, and would cut the {value} stored in it")
+            raise refusal(f"{name} holds {held}, and would cut the {value} stored in it")
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -462,6 +462,32 @@ class _HoldYielded(FunctionPass):  # type: ignore[misc]
             yield ir.Assign(statement.value.value, block.scope.redefine("held", loc=loc), loc)
 
 
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _CheckAllowed(AnalysisPass):  # type: ignore[misc]
+    """Refuse what is not known to mean for texts, bytes, arrays and records what it means in Python."""
+
+    _name = "penstock_check_allowed"
+
+    def __init__(self) -> None:
+        AnalysisPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        for block in state.func_ir.blocks.values():
+            check(block.body, state.typemap, _RULES)
+        return False
+
+
+def _is_checked(dispatcher: Any) -> bool:
+    return dispatcher._compiler.pipeline_class is CheckedCompiler
+
+
+_RULES = Rules(
+    {stub: original for table in (_BINARY, _UNARY, _CALLS, {int: _INT, len: _LEN}) for original, stub in table.items()},
+    _is_checked,
+    of_texts={_LEN},
+)
+
+
 class CheckedCompiler(compiler.CompilerBase):  # type: ignore[misc]
     """Numba's compiler with these passes."""
 
@@ -470,6 +496,8 @@ class CheckedCompiler(compiler.CompilerBase):  # type: ignore[misc]
         passes.add_pass_after(_HoldYielded, IRProcessing)
         passes.add_pass_after(_CheckIntegers, IRProcessing)
         passes.add_pass_after(_CheckAssigned, ReconstructSSA)
+        passes.add_pass_after(RefuseFolded, IRProcessing)
         passes.add_pass_after(_CheckStores, NopythonTypeInference)
+        passes.add_pass_after(_CheckAllowed, NopythonTypeInference)
         passes.finalize()
         return [passes]

@@ -8,14 +8,13 @@ import hashlib
 import importlib.util
 import inspect
 import json
-import os
 import platform
 import re
 import sys
-import tempfile
 import types as python_types
+import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,18 +24,25 @@ import llvmlite
 import numba
 import numpy as np
 from numba.core import types
+from numba.core.errors import NumbaTypeSafetyWarning
 
+from penstock.kernels.cache import cache
 from penstock.kernels.checked import CheckedCompiler
-from penstock.kernels.fingerprint import fingerprint, is_library, names_used
+from penstock.kernels.fingerprint import fingerprint, globals_read, is_library, why_unknown
 from penstock.kernels.record import reference_to
+from penstock.kernels.text import BYTES, TEXT, Bytes, Text
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What compiled code sees of a value: a scalar or record of `dtype`, or a one-dimensional array of it."""
+    """What compiled code sees of a value: a scalar or record of `dtype`, or a one-dimensional array of it.
+
+    `text` is "str" or "bytes" for an array of bytes that stands for one of these.
+    """
 
     dtype: np.dtype
     array: bool = False
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,11 @@ class Snapshot:
     plain: python_types.FunctionType
     compiled: Any
     reason: str | None = None
+
+    @property
+    def why_not_kept(self) -> str | None:
+        """Why code compiled from this is not kept for the next run, or None where it is."""
+        return why_unknown(self.plain) if self.identity is None else None
 
 
 _snapshots: weakref.WeakKeyDictionary[Any, dict[str, Snapshot]] = weakref.WeakKeyDictionary()
@@ -130,7 +141,7 @@ def _copied(function: python_types.FunctionType, lift: Callable[[Any], Any], mod
     """A copy with the globals and closure of this moment, each value passed through `lift`."""
     scope = {
         name: lift(function.__globals__[name])
-        for name in names_used(function.__code__)
+        for name in globals_read(function.__code__)
         if name in function.__globals__ and function.__globals__[name] is not function
     }
     scope |= {"__builtins__": function.__globals__.get("__builtins__", __builtins__), "__name__": module}
@@ -151,24 +162,38 @@ def facts(taken: Snapshot, views: tuple[View, ...]) -> Facts:
         return Facts(reason=taken.reason)
     if taken.identity is None:
         return _learn(taken, views)
-    identity = fingerprint(taken.identity, [(view.dtype, view.array) for view in views], versions())
-    kept = cache_folder() / "facts" / f"{str(identity)[:40]}.json"
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        return _read_facts(kept.read_text())
+    identity = fingerprint(taken.identity, [(view.dtype, view.array, view.text) for view in views], versions())
+    kept, name = cache(), f"facts/{str(identity)[:40]}.json"
+    text = kept.read(name) if kept is not None else _facts_here.get(name)
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return _read_facts(text or "")
+    if name in _refused:
+        return _refused[name]
     found = _learn(taken, views)
-    if found.reason is None:  # what fails for want of memory today may compile tomorrow
-        _write_once(kept, _facts_text(found))
+    if found.reason is not None:  # what fails for want of memory today may compile tomorrow
+        _refused[name] = found
+    elif kept is None:
+        _facts_here[name] = _facts_text(found)
+    else:
+        kept.write(name, _facts_text(found))
     return found
 
 
+_refused: dict[str, Facts] = {}
+"""What did not compile in this process, so that it is not tried again."""
+
+_facts_here: dict[str, str] = {}
+"""The same in the memory of this process, where no folder is safe to keep them in."""
+
+
 def _facts_text(found: Facts) -> str:
-    returns = [[view.dtype.str, view.array] for view in found.returns]
+    returns = [[view.dtype.str, view.array, view.text] for view in found.returns]
     return json.dumps([returns, found.is_tuple, found.may_raise, found.reason])
 
 
 def _read_facts(text: str) -> Facts:
     returns, is_tuple, may_raise, reason = json.loads(text)
-    return Facts(tuple(View(np.dtype(dtype), array) for dtype, array in returns), is_tuple, may_raise, reason)
+    return Facts(tuple(View(np.dtype(dtype), *rest) for dtype, *rest in returns), is_tuple, may_raise, reason)
 
 
 def _learn(taken: Snapshot, views: tuple[View, ...]) -> Facts:
@@ -177,7 +202,9 @@ def _learn(taken: Snapshot, views: tuple[View, ...]) -> Facts:
     missing = function.__code__.co_argcount - len(signature)
     signature += tuple(types.Omitted(default) for default in (function.__defaults__ or ())[-missing:] if missing > 0)
     try:
-        taken.compiled.compile(signature)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NumbaTypeSafetyWarning)  # of code that is refused then
+            taken.compiled.compile(signature)
         result = taken.compiled.overloads[signature]
         is_generator = isinstance(result.signature.return_type, types.Generator)
         returned = result.signature.return_type.yield_type if is_generator else result.signature.return_type
@@ -191,6 +218,8 @@ def _learn(taken: Snapshot, views: tuple[View, ...]) -> Facts:
 
 
 def _numba_type(view: View, in_generator: bool) -> Any:
+    if view.text:
+        return TEXT if view.text == "str" else BYTES
     t = numba.from_dtype(view.dtype)
     if in_generator and isinstance(t, types.Record):
         return reference_to(t)
@@ -198,6 +227,8 @@ def _numba_type(view: View, in_generator: bool) -> Any:
 
 
 def _view_of(t: Any) -> View:
+    if isinstance(t, (Text, Bytes)):
+        return View(np.dtype("u1"), array=True, text="str" if isinstance(t, Text) else "bytes")
     if isinstance(t, types.Boolean):
         return View(np.dtype("?"))
     if isinstance(t, types.Integer) and t != types.uint64:
@@ -237,22 +268,6 @@ def _short_reason(text: str) -> str:
 # Generated loops
 
 
-def cache_folder() -> Path:
-    """Where compiled code is kept: PENSTOCK_CACHE_DIR, or the user's cache folder, or a temporary one."""
-    chosen = os.environ.get("PENSTOCK_CACHE_DIR")
-    if chosen:
-        return Path(chosen)
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home) / "penstock"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    return Path(tempfile.gettempdir()) / f"penstock-{os.getuid()}"
-
-
 @functools.cache
 def versions() -> str:
     """All that a compiled loop depends on beside its source: the compilers, the processor and our own kernels."""
@@ -260,25 +275,6 @@ def versions() -> str:
     for path in sorted(Path(__file__).parent.glob("*.py")):
         own.update(path.read_bytes())
     return f"{platform.python_version()} {numba.__version__} {llvmlite.__version__} {np.__version__} {own.hexdigest()}"
-
-
-def _write_once(path: Path, text: str) -> bool:
-    """Write a file whole or not at all, and over another only where that is damaged; False if it cannot be."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False) as draft:
-            draft.write(text)
-        try:
-            os.link(draft.name, path)
-        except FileExistsError:
-            if path.read_text(errors="replace") != text:
-                os.replace(draft.name, path)
-        finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(draft.name)
-    except OSError:
-        return path.exists()
-    return True
 
 
 def interpret(source: str, scope: dict[str, Any]) -> Callable[..., Any]:
@@ -294,7 +290,7 @@ def load(source: str, scope: dict[str, Any], identity: str | None) -> Callable[.
     `identity` covers the functions in `scope`, and is None where they have no identity: then nothing is kept.
     """
     if identity is None:
-        return numba.njit(interpret(source, scope), nogil=True)  # type: ignore[no-any-return]
+        return _load_unknown(source, scope)
     name = hashlib.sha256(f"{identity}\n{versions()}\n{source}".encode()).hexdigest()[:40]
     if name not in _loaded:
         _loaded[name] = _load(source, scope, f"penstock_loop_{name}")
@@ -302,19 +298,47 @@ def load(source: str, scope: dict[str, Any], identity: str | None) -> Callable[.
 
 
 _loaded: dict[str, Callable[..., Any]] = {}
+_reused: dict[Any, Callable[..., Any]] | None = None
+"""Within `reusing`, the loops of functions without an identity. Each holds its functions, so that ids stay unique."""
+
+
+@contextlib.contextmanager
+def reusing() -> Iterator[None]:
+    """Compile what has no identity once for all runs in here. What it captures must not change meanwhile."""
+    global _reused
+    before, _reused = _reused, {} if _reused is None else _reused
+    try:
+        yield
+    finally:
+        _reused = before
+
+
+def _load_unknown(source: str, scope: dict[str, Any]) -> Callable[..., Any]:
+    reused = {} if _reused is None else _reused
+    key = source, tuple((name, _value_key(value)) for name, value in sorted(scope.items()))
+    if key not in reused:
+        reused[key] = numba.njit(interpret(source, scope), nogil=True)
+    return reused[key]
+
+
+def _value_key(value: Any) -> Any:
+    return (value.dtype.str, value.shape, value.tobytes()) if isinstance(value, np.ndarray) else id(value)
 
 
 def _load(source: str, scope: dict[str, Any], name: str) -> Callable[..., Any]:
-    path = cache_folder() / "loops" / f"{name}.py"
-    if not _write_once(path, source):
+    kept = cache()
+    path = None if kept is None else kept.write(f"loops/{name}.py", source)
+    if kept is None or path is None or not kept.trusts_code_of(path):
         return numba.njit(interpret(source, scope), nogil=True)  # type: ignore[no-any-return]
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     module.__dict__.update(scope)
     spec.loader.exec_module(module)
-    loaded: Callable[..., Any] = _forgiving(numba.njit(module.kernel, nogil=True, cache=True))
-    return loaded
+    try:
+        return _forgiving(numba.njit(module.kernel, nogil=True, cache=True))  # type: ignore[no-any-return]
+    except RuntimeError:  # a folder that can be read and not written, so that Numba has no place for its files
+        return numba.njit(module.kernel, nogil=True)  # type: ignore[no-any-return]
 
 
 def _forgiving(dispatcher: Any) -> Any:

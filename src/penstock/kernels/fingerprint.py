@@ -5,9 +5,12 @@ Numba does not notice that a callee or a captured value changed, so whatever is 
 
 from __future__ import annotations
 
+import dis
 import enum
 import hashlib
 import types
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,15 +21,32 @@ _KNOWN = ("math", "cmath", "operator", "numpy", "numba", "scipy")
 class Unknown(Exception):
     """A captured value has no stable identity, so nothing made from the function may be kept on disk."""
 
+    def __init__(self, reason: str, *, is_named: bool = False) -> None:
+        super().__init__(reason)
+        self.is_named = is_named
+
 
 def fingerprint(*things: Any) -> str | None:
     """A hash of functions and values that is the same in every process, or None where there is none."""
-    digest = hashlib.sha256()
     try:
-        for thing in things:
-            _add(digest, thing, set())
+        return _digest(things)
     except Unknown:
         return None
+
+
+def why_unknown(*things: Any) -> str | None:
+    """Why `fingerprint` gives None: the captured value that has no identity. None where there is a fingerprint."""
+    try:
+        _digest(things)
+    except Unknown as error:
+        return str(error)
+    return None
+
+
+def _digest(things: tuple[Any, ...]) -> str:
+    digest = hashlib.sha256()
+    for thing in things:
+        _add(digest, thing, set())
     return digest.hexdigest()
 
 
@@ -36,13 +56,45 @@ def is_library(thing: Any) -> bool:
     return name.split(".")[0] in _KNOWN or name.startswith("penstock.kernels")
 
 
-def names_used(code: types.CodeType) -> set[str]:
-    """The global and attribute names in a code object and in the ones nested in it."""
-    used = set(code.co_names)
+_READS_GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+_READS_CELL = ("LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF")
+_READS_ATTRIBUTE = ("LOAD_ATTR", "LOAD_METHOD")
+
+Read = tuple[str, tuple[str, ...]]
+"""A name from outside that code reads, and the attributes that it reads of it at once: `a.b.c` is (a, (b, c))."""
+
+
+def globals_read(code: types.CodeType) -> set[str]:
+    """The names that a code object, and those nested in it, look up as globals. Attributes are not among them."""
+    return {name for name, _ in _reads(code, _READS_GLOBAL)}
+
+
+@lru_cache(maxsize=4096)
+def _reads(code: types.CodeType, kinds: tuple[str, ...]) -> frozenset[Read]:
+    """What code reads by instructions of these kinds, with the attributes that follow."""
+    reads: set[Read] = set()
+    for nested in _nested(code):
+        instructions = list(dis.get_instructions(nested))
+        for at, instruction in enumerate(instructions):
+            if instruction.opname in kinds:
+                reads.add((instruction.argval, _attributes(instructions[at + 1 :])))
+    return frozenset(reads)
+
+
+def _attributes(following: list[dis.Instruction]) -> tuple[str, ...]:
+    attributes: list[str] = []
+    for instruction in following:
+        if instruction.opname not in _READS_ATTRIBUTE:
+            break
+        attributes.append(instruction.argval)
+    return tuple(attributes)
+
+
+def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            used |= names_used(constant)
-    return used
+            yield from _nested(constant)
 
 
 def _add(digest: Any, thing: Any, seen: set[int]) -> None:
@@ -73,7 +125,7 @@ def _add(digest: Any, thing: Any, seen: set[int]) -> None:
         if isinstance(thing, type):
             _add_class(digest, thing, seen)
     else:
-        raise Unknown(repr(thing))
+        raise Unknown(f"an instance of {type(thing).__name__} has no fixed value")
     digest.update(b";")
 
 
@@ -84,17 +136,7 @@ def _add_class(digest: Any, cls: type, seen: set[int]) -> None:
     elif hasattr(cls, "_fields"):
         digest.update(repr(cls._fields).encode())
     elif cls.__module__ != "builtins" and not is_library(cls):
-        raise Unknown(repr(cls))
-
-
-def _add_module(digest: Any, module: types.ModuleType, used: set[str], seen: set[int]) -> None:
-    """What a function may reach through a module of the user's: Numba takes its constants as they are."""
-    for attribute in sorted(used & set(vars(module))):
-        value = getattr(module, attribute)
-        digest.update(attribute.encode())
-        _add(digest, value, seen)
-        if isinstance(value, types.ModuleType) and not is_library(value) and id(value) not in seen:
-            _add_module(digest, value, used, seen | {id(value)})
+        raise Unknown(f"the class {cls.__name__} has no fixed value")
 
 
 def _add_code(digest: Any, code: types.CodeType, seen: set[int]) -> None:
@@ -106,16 +148,40 @@ def _add_code(digest: Any, code: types.CodeType, seen: set[int]) -> None:
 def _add_function(digest: Any, function: types.FunctionType, seen: set[int]) -> None:
     _add_code(digest, function.__code__, seen)
     _add(digest, function.__defaults__, seen)
-    for cell in function.__closure__ or ():
+    _add(digest, sorted((function.__kwdefaults__ or {}).items()), seen)
+    for name, attributes, value in _outer_values(function):
+        digest.update(name.encode())
+        _add_outer(digest, name, attributes, value, seen)
+
+
+def _outer_values(function: types.FunctionType) -> Iterator[tuple[str, tuple[str, ...], Any]]:
+    """What a function reads from outside: captured variables, then globals, with the attributes it reads of each."""
+    reads = sorted(_reads(function.__code__, _READS_CELL))
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
-            _add(digest, cell.cell_contents, seen)
+            value = cell.cell_contents
         except ValueError:  # an empty cell: the function would fail on it anyway
-            digest.update(b"empty")
-    used = names_used(function.__code__)
-    for name in sorted(used):
+            value = "empty"
+        chains = [attributes for read, attributes in reads if read == name]
+        yield from ((name, attributes, value) for attributes in chains or [()])
+    for name, attributes in sorted(_reads(function.__code__, _READS_GLOBAL)):
         if name in function.__globals__:
-            value = function.__globals__[name]
+            yield name, attributes, function.__globals__[name]
+
+
+def _add_outer(digest: Any, name: str, attributes: tuple[str, ...], value: Any, seen: set[int]) -> None:
+    """A value from outside; of a module of the user's what is read of it, because Numba takes that as a constant."""
+    try:
+        _add(digest, value, seen)
+        while attributes and _is_own_module(value):
+            name, value, attributes = f"{name}.{attributes[0]}", getattr(value, attributes[0], None), attributes[1:]
             digest.update(name.encode())
             _add(digest, value, seen)
-            if isinstance(value, types.ModuleType) and not is_library(value):
-                _add_module(digest, value, used, seen | {id(value)})
+        if _is_own_module(value):
+            raise Unknown("a module has a fixed value only where it is used as `module.name`")
+    except Unknown as error:
+        raise error if error.is_named else Unknown(f"it uses {name!r}, and {error}", is_named=True) from None
+
+
+def _is_own_module(value: Any) -> bool:
+    return isinstance(value, types.ModuleType) and not is_library(value)

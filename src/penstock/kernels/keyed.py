@@ -3,6 +3,9 @@
 The index is an open-addressing hash table of numbers, beside it the keys in the order of their numbers. Small
 non-negative integers, which most keys are, have a direct table of their own. The caller provides all arrays; a pass
 stops where they are full and tells how far it came, so that the caller can grow them and go on. Numbers have 32 bits.
+
+A key is looked for from the place that its hash gives, one place after the other. That is short while hashes look
+random, since at least half of the table is empty; the seed sees to it that they do, whoever has chosen the keys.
 """
 
 from __future__ import annotations
@@ -11,18 +14,16 @@ from typing import Any
 
 import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
-from numba.np.arrayobj import make_array
 
-MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
-PRIME = np.uint64(0x100000001B3)
+from penstock.kernels.hashing import hash_bytes, hash_integer, secrets_of, word_at
+
+_USE = 1
+"""Other words come of the seed than for buckets, or all keys of a bucket would crowd one part of its table."""
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def number_integers(
-    values: Any, start: int, slots: Any, direct: Any, table: Any, keys: Any, count: int
+    values: Any, start: int, slots: Any, direct: Any, table: Any, keys: Any, count: int, seed: Any
 ) -> tuple[Any, int]:
     """Number `values[start:]` into `slots`; how far it came, and how many keys there are then.
 
@@ -30,13 +31,13 @@ def number_integers(
     """
     mask = len(table) - 1
     shift = np.uint64(64 - int(np.log2(len(table)) + 0.5))
-    small = np.uint64(len(direct))
+    small, hidden = np.uint64(len(direct)), secrets_of(seed, _USE)
     for at in range(np.uint64(start), np.uint64(len(values))):
         value = values[at]
         if np.uint64(value) < small and direct[np.uint64(value)] >= 0:
             slots[at] = direct[np.uint64(value)]
             continue
-        place = np.int64((np.uint64(value) * MULTIPLIER) >> shift) & mask
+        place = np.int64(hash_integer(np.uint64(value), hidden) >> shift) & mask
         slot = table[place]
         while slot >= 0 and keys[slot] != value:
             place = (place + 1) & mask
@@ -54,45 +55,15 @@ def number_integers(
     return len(values), count
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _word(typing: Any, data: Any, at: Any) -> Any:
-    """Eight bytes of an array of bytes, from a place on, as one number."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array = make_array(signature.args[0])(context, builder, arguments[0])
-        address = builder.gep(array.data, [arguments[1]])
-        word = ir.IntType(64)
-        found = builder.load(builder.bitcast(address, word.as_pointer()))
-        found.align = 1
-        return found
-
-    return types.uint64(data, types.int64), generate
-
-
-@numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def hash_bytes(data: Any, start: int, stop: int) -> Any:
-    """A hash of some bytes, by words; its upper bits are the best mixed."""
-    state = np.uint64(stop - start) * MULTIPLIER
-    at = start
-    while at + 8 <= stop:
-        state = (state ^ _word(data, at)) * PRIME
-        state ^= state >> np.uint64(32)
-        at += 8
-    while at < stop:
-        state = (state ^ np.uint64(data[at])) * PRIME
-        at += 1
-    state = (state ^ (state >> np.uint64(32))) * MULTIPLIER
-    return state ^ (state >> np.uint64(29))
-
-
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def hash_texts(offsets: Any, data: Any, codes: Any) -> None:
+def hash_texts(offsets: Any, data: Any, codes: Any, seed: Any) -> None:
     """The hash of each text: the value at `at` is `data[offsets[at]:offsets[at + 1]]`.
 
     In a pass of its own, so that the one that looks them up has nothing to wait for but the table.
     """
+    hidden = secrets_of(seed, _USE)
     for at in range(len(codes)):
-        codes[at] = hash_bytes(data, np.int64(offsets[at]), np.int64(offsets[at + 1]))
+        codes[at] = hash_bytes(data, np.int64(offsets[at]), np.int64(offsets[at + 1]), hidden)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -149,7 +120,7 @@ def _equal(data: Any, first: int, length: int, key_data: Any, key_offsets: Any, 
         return False
     step = 0
     while step + 8 <= length:
-        if _word(data, first + step) != _word(key_data, base + step):
+        if word_at(data, first + step) != word_at(key_data, base + step):
             return False
         step += 8
     while step < length:
@@ -160,12 +131,12 @@ def _equal(data: Any, first: int, length: int, key_data: Any, key_offsets: Any, 
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def rebuild_integers(table: Any, keys: Any, count: int) -> None:
+def rebuild_integers(table: Any, keys: Any, count: int, seed: Any) -> None:
     """Fill a new, larger table from the keys."""
-    mask = len(table) - 1
+    mask, hidden = len(table) - 1, secrets_of(seed, _USE)
     shift = np.uint64(64 - int(np.log2(len(table)) + 0.5))
     for slot in range(count):
-        place = np.int64((np.uint64(keys[slot]) * MULTIPLIER) >> shift) & mask
+        place = np.int64(hash_integer(np.uint64(keys[slot]), hidden) >> shift) & mask
         while table[place] >= 0:
             place = (place + 1) & mask
         table[place] = slot

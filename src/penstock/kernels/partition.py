@@ -1,7 +1,7 @@
 """Which bucket an item goes to, by a hash of its key, and its columns spread over the buckets.
 
-The hash is the same in every process and on every machine, because all tasks must agree. It is mixed otherwise than
-that of the index of keys, or all keys of a bucket would crowd one part of its table.
+The hash is the same in every process and on every machine that has the seed, because all tasks must agree. The driver
+draws the seed of a job; a running stream has that of its checkpoint, because buckets and pages of keys are kept there.
 """
 
 from __future__ import annotations
@@ -11,32 +11,26 @@ from typing import Any
 import numba
 import numpy as np
 
-from penstock.kernels.keyed import hash_bytes
+from penstock.kernels.hashing import hash_bytes, hash_integer, secrets_of
 
-_A, _B = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_SEED = np.uint64(0x9E3779B97F4A7C15)
-
-
-@numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _mixed(value: Any) -> Any:
-    value = (value ^ (value >> np.uint64(30))) * _A
-    value = (value ^ (value >> np.uint64(27))) * _B
-    return value ^ (value >> np.uint64(31))
+_USE = 2
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def hash_integers(values: Any, hashes: Any) -> None:
+def hash_integers(values: Any, hashes: Any, seed: Any) -> None:
     """Add integers to the hashes of a key's fields so far."""
+    hidden = secrets_of(seed, _USE)
     for at in range(np.uint64(len(hashes))):
-        hashes[at] = _mixed((hashes[at] ^ np.uint64(values[at])) + _SEED)
+        hashes[at] = hash_integer(hashes[at] ^ np.uint64(values[at]), hidden)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def hash_texts(offsets: Any, data: Any, hashes: Any) -> None:
+def hash_texts(offsets: Any, data: Any, hashes: Any, seed: Any) -> None:
     """The same for texts: the value at `at` is `data[offsets[at]:offsets[at + 1]]`."""
+    hidden = secrets_of(seed, _USE)
     for at in range(np.uint64(len(hashes))):
-        code = hash_bytes(data, np.int64(offsets[at]), np.int64(offsets[at + np.uint64(1)]))
-        hashes[at] = _mixed((hashes[at] ^ code) + _SEED)
+        code = hash_bytes(data, np.int64(offsets[at]), np.int64(offsets[at + np.uint64(1)]), hidden)
+        hashes[at] = hash_integer(hashes[at] ^ code, hidden)
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -48,11 +42,11 @@ def bucket(hashes: Any, count: int, buckets: Any) -> None:
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def bucket_integers(values: Any, count: int, buckets: Any) -> None:
+def bucket_integers(values: Any, count: int, buckets: Any, seed: Any) -> None:
     """The same for a key of one integer, in one pass."""
-    half, of = np.uint64(32), np.uint64(count)
+    half, of, hidden = np.uint64(32), np.uint64(count), secrets_of(seed, _USE)
     for at in range(np.uint64(len(values))):
-        buckets[at] = ((_mixed(np.uint64(values[at]) + _SEED) >> half) * of) >> half
+        buckets[at] = ((hash_integer(np.uint64(values[at]), hidden) >> half) * of) >> half
 
 
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]

@@ -11,7 +11,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
+from penstock.kernels.cells import cell_place, free_cell, heap_pop, heap_push
+from penstock.kernels.guard import again
 from penstock.kernels.record import by_reference
+from penstock.kernels.text import as_bytes, as_text
 
 
 class Fault(Exception):
@@ -166,10 +169,14 @@ def borrowed(typing: Any, array: Any) -> Any:
 _CONSTANTS: dict[str, Any] = {"inf": float("inf"), "nan": float("nan"), "Fault": Fault}
 _HELPERS: dict[str, Callable[..., Any]] = {"grown": grown, "put": put, "ended": ended, "same": same}
 _HELPERS |= {"is_utf8": is_utf8, "bits": bits, "last_window": last_window, "first_window": first_window}
+_HELPERS |= {"cell_place": cell_place, "heap_push": heap_push, "heap_pop": heap_pop, "free_cell": free_cell}
+_HELPERS |= {"again": again}
 _HELPERS |= {"last_float_window": last_float_window, "first_float_window": first_float_window}
 
 PLAIN: dict[str, Any] = {**_CONSTANTS, **_HELPERS, "as_int": int, "as_float": float, "as_bool": bool}
+PLAIN |= {"again": lambda records, slot, saved: None}  # a trial call is made once there, and is no trial
 PLAIN |= {"by_reference": lambda record: record, "borrowed": lambda array: array, "unsigned": int}
+PLAIN |= {"as_text": lambda array: array, "as_bytes": lambda array: array}
 PLAIN |= {"after": lambda index: index + 1, "times": lambda index, size: index * size}
 """The scope of a loop that runs as plain Python."""
 
@@ -181,7 +188,8 @@ def compiled() -> dict[str, Any]:
     plain: dict[str, Callable[..., Any]] = {"as_int": _as_int, "as_float": _as_float, "as_bool": _as_bool}
     plain |= {"unsigned": _unsigned, "after": _after, "times": _times}
     scope |= {name: numba.njit(function) for name, function in plain.items()}
-    return {**_CONSTANTS, **scope, "grown": grown_, "by_reference": by_reference, "borrowed": borrowed}
+    scope |= {"grown": grown_, "by_reference": by_reference, "borrowed": borrowed}
+    return {**_CONSTANTS, **scope, "as_text": as_text, "as_bytes": as_bytes}
 
 
 def _with_grown(function: Any, grown_: Any) -> Any:

@@ -9,7 +9,7 @@ from penstock.errors import ModelError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
 from penstock.model.node_costs import NodeCosts
-from penstock.plan.capacity import BATCH_ITEMS, MANY, SHARED, WIDTH, usual
+from penstock.plan.capacity import BATCH_ITEMS, MANY, SHARED, WIDTH, loop_width, usual
 from penstock.plan.flexible import BLOCK, blocks
 from penstock.plan.fuse import Segment, fuse
 from penstock.plan.mapping import mapped
@@ -150,15 +150,14 @@ class Layout:
 
     def width(self, segment: Segment) -> int:
         """The most items that a loop takes at a time."""
-        choice, is_reader = self.choice, segment.feeder is None and not segment.sides
-        usual = BATCH_ITEMS if is_reader else WIDTH
+        choice = self.choice
         if choice.cores == 1:
-            return choice.width or usual
+            return loop_width(segment, choice.width, None, BATCH_ITEMS)
         if segment in self.widths:
             return self.widths[segment]
-        block = choice.block_items or (BLOCK if any(each.copies for each in self.segments) else usual)
-        given = self._given_capacity(segment)
-        return min(usual, block) if given is None else min(usual, block, given)
+        block = choice.block_items or (BLOCK if any(each.copies for each in self.segments) else None)
+        width, given = loop_width(segment, None, block, BATCH_ITEMS), self._given_capacity(segment)
+        return width if given is None else min(width, given)
 
     def _given_capacity(self, fed: Segment) -> int | None:
         capacity = self.choice.capacity

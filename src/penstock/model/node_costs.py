@@ -100,6 +100,13 @@ class NodeCosts:
             fused_s = max(alone_s - saved_s, LEAST * alone_s)
         return fused_s / self.source_items
 
+    def python_share(self, segment: Segment) -> float:
+        """Which share of the work of a loop holds Python's lock: all, where a function of it does not compile."""
+        if segment.is_interpreted:
+            return 1.0
+        whole_s = self._alone_s(segment)
+        return sum(each.seconds for each in self.told(segment) if each.is_python) / whole_s if whole_s else 0.0
+
     def _alone_s(self, segment: Segment) -> float:
         """What the nodes of a loop took in loops of their own."""
         return sum(each.seconds for each in self.told(segment))

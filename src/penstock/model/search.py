@@ -52,11 +52,13 @@ class Candidate:
     mapped: Mapped
     model: Model
     items: float
+    alone_s: float = 0.0
+    """What the whole stream takes on one core, where that is known: several take at least their share of it."""
 
     @cached_property
     def seconds(self) -> float:
-        """What the whole stream takes, simulated."""
-        return self.model.seconds(self.items)
+        """What the whole stream takes, simulated; but no gain is above the number of cores."""
+        return max(self.model.seconds(self.items), self.alone_s / self.cores)
 
     @property
     def speed(self) -> float:
@@ -126,7 +128,7 @@ class Search:
     def made(self, choice: Choice, mapped: Mapped) -> Candidate:
         """A candidate whose channels are within the memory; refused where they cannot be."""
         self.tried += 1
-        found = Candidate(choice, mapped, Model(self.costs, choice, self.machine), self.items)
+        found = self._candidate(choice, mapped)
         layout = found.model.layout
         if self.memory is None or layout.memory_bytes() <= self.memory:
             return found
@@ -139,7 +141,16 @@ class Search:
                 f"memory={self.memory:,} they hold {most}; raise it"
             )
         smaller = replace(choice, capacity=most)
-        return Candidate(smaller, mapped, Model(self.costs, smaller, self.machine), self.items)
+        return self._candidate(smaller, mapped)
+
+    def _candidate(self, choice: Choice, mapped: Mapped) -> Candidate:
+        alone_s = 0.0 if choice.cores == 1 else self.alone_s
+        return Candidate(choice, mapped, Model(self.costs, choice, self.machine), self.items, alone_s)
+
+    @cached_property
+    def alone_s(self) -> float:
+        """What the whole stream takes on one core."""
+        return Model(self.costs, Choice(), self.machine).seconds(self.items)
 
     def needed_capacity(self, choice: Choice) -> int:
         """The fewest items that channels must hold: as many as come of one."""

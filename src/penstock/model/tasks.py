@@ -1,8 +1,9 @@
 """The tasks of a run on cores, with what each has to do for a block: loops, and splits and merges around copies.
 
 Passing a block to another core is work of both cores. All that the engine does around the compiled loops holds Python's
-lock, which one core at a time has; so do functions that do not compile. Who wants the lock finds it held by others for
-the share of the time that these need it, and then they take turns: so much longer does it take.
+lock, which one core at a time has; so do functions that do not compile, and those over columns. A core that wants the
+lock finds it held by others for the share of the time that these need it, and then they take turns: so much longer is
+what it does.
 """
 
 from __future__ import annotations
@@ -182,8 +183,8 @@ class Jobs:
         passing = block * sum(costs.passing_s(each) for each in part.segments)
         fired = sum(max(costs.firing_s(each), self.machine.firing_s) for each in part.segments)
         around += Spent.python(self.layout.firings[part] * fired) + Spent(passing)
-        is_python = any(segment.is_interpreted for segment in part.segments)
-        python = around.python_s + (work if is_python else 0.0)
+        locked = block * sum(costs.work_s(each) * costs.python_share(each) for each in part.segments)
+        python = around.python_s + locked
         return Job(part.name, part.homes, work, around.seconds, python, costs.varying(part.segments[-1], block))
 
     def _split(self, part: Part) -> Job:

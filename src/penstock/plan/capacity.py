@@ -11,19 +11,42 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from penstock.errors import GraphError, InternalError
+from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import Sink
-from penstock.plan.spec import Code
 
 HEAPED_BYTES = 1 << 22
 """What a loop computes of lists and arrays while it fires should stay in a core's own cache, or near it."""
 
 
-def width_within(code: Code, most: int) -> int:
-    """How many items a loop should take at a time, at most so many: lists that it computes stay until it has fired."""
-    item_bytes = sum(heap.value_bytes for heap in code.heaps if not heap.is_collected)
+def loop_width(segment: Segment, asked: int | None, block: int | None, source_items: int) -> int:
+    """The most items that a loop takes at a time; engine and model both read it here.
+
+    That is what was asked for, or what the source gives at a time, or what is usual for a channel; at most a block, if
+    there are blocks. Lists and arrays that the loop computes stay until it has fired: unless a width was asked for, it
+    takes no more items than keep these in the cache.
+    """
+    is_reader = segment.feeder is None and not segment.sides
+    most = asked or (source_items if is_reader else WIDTH)
+    most = most if block is None else min(most, block)
+    item_bytes = 0 if asked is not None else sum(map(_computed_bytes, segment.nodes))
     return most if item_bytes == 0 else max(1, min(most, HEAPED_BYTES // item_bytes))
+
+
+def _computed_bytes(node: n.GraphNode) -> int:
+    """What a node computes for an item that has no place in a column of numbers: lists, arrays and texts."""
+    if isinstance(node, n.Map):
+        made = [t for _, function in node.outputs for t in function.returns]
+    elif isinstance(node, n.FlatMap):
+        made = list(node.pushed)
+    elif isinstance(node, n.Through):
+        made = list(node.shape.fields.values())
+    elif isinstance(node, n.Regions):
+        made = list(node.shape.regions[-1].fields.values())
+    else:
+        made = []
+    return sum(types.size(t) for t in made if not types.is_scalar(t))
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,5 +62,29 @@ def choose(region_items: float, width: int, costs: Costs) -> Choice:
     return Choice(min(CONTEXTS, key=lambda context: predicted[context]), region_items, width, predicted)
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """How regions travel on a channel, and why. The context is "auto" where the run chooses by what it sees."""
+
+    context: str
+    reason: str
+
+
+def decide(wanted: str, *, has_regions: bool, has_places: bool, cores: int) -> Decision:
+    """The context of a channel, from what was asked for; engine and reports both read it here.
+
+    Where marks have places of their own, because streams meet by them, or may pass to another core, regions travel by
+    their marks. Then `dense` is not possible, and there is nothing to choose.
+    """
+    if not has_regions:
+        return Decision("sparse" if wanted == "sparse" else "lane", "no region is open here")
+    if wanted not in ("auto", "dense") or not (has_places or cores > 1):
+        return Decision(wanted, "auto" if wanted == "auto" else "asked for")
+    reason = "streams meet by their marks" if has_places else "on several cores regions travel by their marks"
+    return Decision(
+        "lane", f"{reason}, so that dense, which was asked for, is not possible" if wanted == "dense" else reason
+    )
+
+
 def _time(seconds: float) -> str:
     return f"{1e9 * seconds:,.1f} ns" if seconds < 1e-6 else f"{1e6 * seconds:,.1f} µs"

@@ -25,8 +25,9 @@ from penstock.graph import types
 from penstock.graph.needs import Names, needed_of, needs
 from penstock.graph.record import Signal
 from penstock.graph.source import Items
-from penstock.graph.tree import Tree, handled
-from penstock.plan.cuts import CLEANING, Cuts, Cutting, emitted_until
+from penstock.graph.tides import with_tides
+from penstock.graph.tree import Tree, above, handled
+from penstock.plan.cuts import CLEANING, MANY, Cuts, Cutting, emitted_until
 from penstock.plan.idle import Wanted, idle_of
 from penstock.plan.moving import moved, nothing, without_items
 from penstock.plan.stages import Cut, Exchange, Meeting, Output, Stage
@@ -42,6 +43,7 @@ def cut(
     is_gathered_at_source: bool = True,
     idle: Wanted | None = None,
     meets_by_place: bool = False,
+    is_guarded: bool = False,
 ) -> Cut:
     """Cut the graph of some leaves.
 
@@ -49,14 +51,39 @@ def cut(
     of keys carry their places; with `is_ordered` they pass one more exchange that puts them in order. No region
     of the nodes `aligned` spans two splits. Without `is_gathered_at_source` no task can read all splits. `idle` is what
     is wanted of keys that go idle, where the stream is a running one. With `meets_by_place`, streams that come from
-    several stages may meet in one of their own.
+    several stages may meet in one of their own. With `is_guarded` items that fail are skipped: all carry their indices
+    in the split, so that letters have them, and nodes their numbers in the graph.
     """
-    tree = Tree(tuple(leaves))
-    cuts = Cuts(tree, set(given_signals), places or is_ordered, aligned, meets_by_place=meets_by_place)
+    leaves, made = with_tides(leaves)
+    tree, aligned = Tree(leaves), [made.get(node, node) for node in aligned]
+    by_place = meets_by_place and not is_guarded
+    cuts = Cuts(tree, set(given_signals), places or is_ordered, aligned, meets_by_place=by_place)
+    if is_guarded:
+        _gather_for_letters(cuts, is_gathered_at_source)
     if not is_gathered_at_source:
         cuts.at_source = None
         _refuse_nulls(cuts)
-    return _Builder(tree, cuts, set(given_signals), places or is_ordered, is_ordered, idle).build()
+    return _Builder(tree, cuts, set(given_signals), places or is_ordered, is_ordered, idle, is_guarded).build()
+
+
+def _gather_for_letters(cuts: Cuts, is_gathered_at_source: bool) -> None:
+    """Run all in one task where streams meet by an index that is not that of the source, behind an exchange.
+
+    There several items may come of one, and carry its index; they need others to meet by.
+    """
+    tree = cuts.tree
+    for found in [*cuts.whole, *cuts.keyed.values()]:
+        many = next((node for node in {found.before, *above(found.before)} if isinstance(node, MANY)), None)
+        below = {each for node in found.nodes for each in (node, *tree.below(node))}
+        meet = next((node for node in below if isinstance(node, n.Meet)), None)
+        if many is None or meet is None or cuts.at_source is not None:
+            continue
+        if not is_gathered_at_source:
+            raise GraphError(
+                f"run: on_error='skip' cannot tell the indices of items where {many.label} makes several of one, which "
+                f"are spread over tasks, and meet at {meet.label}; leave out on_error=, or read files"
+            )
+        cuts.at_source = f"letters have the indices of the source, and streams meet at {meet.label} by others"
 
 
 def _refuse_nulls(cuts: Cuts) -> None:
@@ -81,7 +108,9 @@ class _Builder:
         places: bool,
         is_ordered: bool,
         idle: Wanted | None,
+        is_guarded: bool,
     ) -> None:
+        self.is_guarded = is_guarded
         self.tree, self.cuts, self.given = tree, cuts, given
         self.places, self.is_ordered, self.idle = places, is_ordered, idle
         self.needed: dict[n.GraphNode, Names] = needs(tree)
@@ -147,7 +176,9 @@ class _Builder:
         inputs = [self.made.get((stage.number, before)) for before in node.inputs]
         here = [before for before in inputs if before is not None]
         if len(here) == len(inputs) and (stage.number, node) not in self.made:
-            self._extend(stage, node, moved(node, *here))
+            made = moved(node, *here)
+            made.__dict__["numbered"] = self.tree.number[node]
+            self._extend(stage, node, made)
 
     def _result(self, stage: Stage, node: n.GraphNode, made: n.GraphNode) -> None:
         names = tuple(node.shape.fields)
@@ -171,8 +202,8 @@ class _Builder:
         idle = idle_of(key, self.tree, self.idle) if self.idle is not None and isinstance(key, n.KeyBy) else None
         names = self._names(found, made.shape.fields, None if idle is None else idle.time)
         orders = key is not None and self.cuts.orders_again(key)
-        has_places = stage.is_keyed or orders
-        keeps_places = stage.is_keyed or (key is not None and self.cuts.meets_behind(key))
+        has_places = stage.is_keyed or orders or self.is_guarded
+        keeps_places = stage.is_keyed or self.is_guarded or (key is not None and self.cuts.meets_behind(key))
         self._send(
             stage,
             found,
@@ -183,7 +214,7 @@ class _Builder:
                 key.names if isinstance(key, n.KeyBy) else (),
                 has_places,
                 is_merged=stage.is_keyed,
-                is_numbered=has_places and (orders or not self._repeats_places(stage, found)),
+                is_numbered=has_places and (orders or self.is_guarded or not self._repeats_places(stage, found)),
                 idle=idle,
                 tells_split=stage.reads is None or keeps_places,
             ),

@@ -93,6 +93,8 @@ class Cuts:
                 self._gather(node, f"the state of {node.label} has no key, so every item may change it")
             else:
                 self._look_at_key(node, key, "a state for each key")
+        elif isinstance(node, n.LateItems) and node.given.key is not None:
+            self._look_at_key(node, node.given.key, "the watermark of the whole stream")
         elif isinstance(node, n.Regions) and node not in self.aligned and not self._in_split(node):
             self._gather(node, f"{node.label} are found in the stream's own order")
         elif isinstance(node, n.Through) and not self._in_split(node):
@@ -133,6 +135,9 @@ class Cuts:
 
     def _imprecise(self, key: n.GraphNode) -> str | None:
         """Why the stream cannot be spread over buckets at this key, because signals would lose their places."""
+        timed = self._windows_behind(key) if self.orders_again(key) else None
+        if timed is not None:
+            return f"{timed.label} closes windows of several keys at once, whose order would be lost behind {key.label}"
         for node in self.tree.below(key):
             if isinstance(node, n.Emit):
                 return f"{node.label} places signals that all keys must see, and it stands behind {key.label}"
@@ -143,6 +148,11 @@ class Cuts:
                 if many is not None:
                     return f"{many.label} makes several items of one, whose order would be lost behind {node.label}"
         return None
+
+    def _windows_behind(self, key: n.GraphNode) -> n.GraphNode | None:
+        """An aggregate by windows of time of this key."""
+        timed = (node for node in self.tree.below(key) if n.timed_of(node) and isinstance(node, n.KeyedAggregate))
+        return next((node for node in timed if node.given.key is key), None)
 
     def makes_many(self, first: n.GraphNode, last: n.GraphNode) -> n.GraphNode | None:
         """A node between two others that may make several items of one."""

@@ -15,12 +15,14 @@ from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
+from penstock.graph.window import Timed
 from penstock.plan.clock import Clocks
 from penstock.plan.code import Level, Local, Site
 from penstock.plan.fuse import Segment
 from penstock.plan.keyed import KeyedFold
 from penstock.plan.room import RoomWriter
 from penstock.plan.sink import INDEX
+from penstock.plan.timed import TimedFold
 
 AT_END = 1 << 57
 """Where the places begin of what is given at the end of the stream: behind those of all items."""
@@ -60,7 +62,8 @@ class EndingWriter(RoomWriter):
     def keyed_fold(self, node: n.KeyedAggregate) -> KeyedFold:
         """The writer of an aggregate by key."""
         if node not in self.keyed_folds:
-            self.keyed_folds[node] = KeyedFold(self, node)  # type: ignore[arg-type]
+            kind = TimedFold if isinstance(node.window, Timed) else KeyedFold
+            self.keyed_folds[node] = kind(self, node)  # type: ignore[arg-type]
         return self.keyed_folds[node]
 
     def last(self, write: Callable[[], None]) -> list[str]:
@@ -101,7 +104,7 @@ class EndingWriter(RoomWriter):
             self.out.line(f"{name}_order[{name}_count[0]] = {slot}")
             self.out.line(f"{name}_count[0] += 1")
             if self._has_places():
-                self.out.line(f"{name}_index[{slot}] = {self._place(site).name}")
+                self.out.line(f"{name}_index[{slot}] = {self.place(site).name}")
             yield
 
     def index_at_end(self, node: n.Stateful, slot: str) -> Level:
@@ -117,6 +120,10 @@ class EndingWriter(RoomWriter):
         self.out.line(f"{local} = {AT_END << _ends_before(node)} + {self.arrivals(node)}_index[{slot}]")
         return {INDEX: Local(local)}
 
+    def index_of_windows(self, node: n.Stateful) -> Level:
+        """The index of windows of all keys that close with the stream: behind all items, and in no other order."""
+        return {INDEX: Local(str(AT_END << _ends_before(node)))} if self._has_places() else {}
+
     def _has_places(self) -> bool:
         """Whether items enter with their places in the stream, and something leaves with them."""
         enter = isinstance(self.tree.source, n.Received) and self.tree.source.has_places
@@ -131,6 +138,12 @@ class EndingWriter(RoomWriter):
         """The end of the stream at a node that ends its keys one by one, and may stop between any two."""
         out, number = self.out, self.tree.number[node]
         self.begin_step()
+        fold = self.keyed_fold(node) if isinstance(node, n.KeyedAggregate) else None
+        if isinstance(fold, TimedFold):
+            fold.end_all()
+            out.line("w[2] = m")
+            self.begin_step()
+            return
         done, count = self.integer(f"en{number}_done"), "1"
         if node.given.key is not None:
             count = f"{self.arrivals(node)}_count[0]"

@@ -42,19 +42,25 @@ class Choice:
 
 
 def choose(loops: Sequence[Segment], profile: Profile, cores: int) -> Choice:
-    """The best mapping of loops that follow each other to cores, and the node that is best made flexible in it."""
+    """The best mapping of loops that follow each other to cores, and the node that is best made flexible in it.
+
+    What runs as plain Python gains nothing by another core, and has no copies; where nearly all of it does, all loops
+    are on one core.
+    """
     costs = profile.costs(loops)
     homes = balanced(loops, costs, cores)
     loads = [0.0] * cores
     for loop, cost in zip(loops, costs, strict=True):
         loads[homes[inside(loop)[0]]] += cost
-    alone = max(loads)
+    if 0 < sum(costs) < LEAST_GAIN * profile.python_s:  # Python's lock lets one core work at a time
+        return Choice(dict.fromkeys(homes, 0), None, sum(costs), sum(costs))
+    alone = max(*loads, profile.python_s)
     best: tuple[float, float, n.GraphNode | None] = (alone, 0.0, None)
     for loop, node in zip(loops, profile.nodes, strict=True):
-        if loop.only is None or not n.can_have_copies(loop.only):
+        if loop.only is None or not n.can_have_copies(loop.only) or node.is_python:
             continue
         rest = max(load - node.seconds * (core == homes[loop.only]) for core, load in enumerate(loads))
-        shared = max((sum(costs) + sharing_s(node)) / cores, rest)
+        shared = max((sum(costs) + sharing_s(node)) / cores, rest, profile.python_s)
         best = min(best, (shared, -node.seconds, loop.only), key=lambda each: each[:2])
     shared, _, found = best
     if found is None or alone < LEAST_GAIN * shared:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,12 +19,14 @@ from penstock.graph import types
 from penstock.graph.function import Function
 from penstock.graph.needs import Names, at_field
 from penstock.graph.tree import Tree
+from penstock.graph.window import WATERMARKS
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.accumulate import Accumulator
 from penstock.plan.clock import Clocks
 from penstock.plan.code import Column, Level, Ref, Site, Value
 from penstock.plan.ending import EndingWriter
 from penstock.plan.fuse import Segment, opened_at
+from penstock.plan.guard import FAILING
 from penstock.plan.outlets import OutletWriter
 from penstock.plan.sink import CLOSE, INDEX, OPEN, index_level
 from penstock.plan.spec import Code, Input
@@ -53,9 +56,15 @@ class FrameWriter(EndingWriter):
             for fed in cuts:
                 if fed.edge is node:
                     self.add_sink(node, fed)
+        if tree.is_guarded:
+            for node in segment.nodes:
+                if isinstance(node, FAILING):
+                    self.add_letters(node)
         by_piece = [node for fed in cuts for node in opened_at(segment, fed.edge)]
         self.by_piece = segment.resumable if segment.resumable in by_piece else None
         """The first node, where its elements may leave piece by piece."""
+        self.done_once: list[str] = []
+        """Carried flags of what was done with the watermark that the loop is at."""
         self.accumulators: dict[n.Aggregate, Accumulator] = {}
         self.found_parents: dict[n.GraphNode, Level] = {}
         self.halves: list[tuple[str, str]] = []
@@ -84,7 +93,9 @@ class FrameWriter(EndingWriter):
     def hand_on(self, travel: Callable[..., None], node: n.GraphNode, *given: Any) -> None:
         """Hand an opening, a closing or a signal to the nodes behind, and to the cuts after this node."""
         for sink in self.sinks.get(node, ()):
-            if sink.is_cut:
+            if sink.is_cut and self.is_tide(travel, *given):
+                self.once(partial(self.mark_signal, sink), *given)
+            elif sink.is_cut:
                 _MARK[travel.__name__](self, sink, *given)
         with nullcontext() if given[0] is None else self.parting(node, given[-1]):
             for child in self.tree.children[node]:
@@ -94,6 +105,21 @@ class FrameWriter(EndingWriter):
                     self.meet_mark(travel, child, node, *given)
                 else:
                     travel(child, *given)
+
+    def is_tide(self, travel: Callable[..., None], *given: Any) -> bool:
+        """Whether a watermark comes as a mark: then windows may stop halfway for room, and go on with the same mark."""
+        if travel.__name__ != "signal" or not given[-1].phase.startswith("mark"):
+            return False
+        return issubclass(self.signals[given[0]], WATERMARKS)
+
+    def once(self, write: Callable[..., None], *given: Any) -> None:
+        """Do something with a watermark that is not to be done again when the loop goes on with the same mark."""
+        is_done = self.integer(f"td{len(self.done_once)}")
+        self.done_once.append(is_done)
+        site = replace(given[-1], phase=f"mark_{is_done}")
+        with self.out.block(f"if {is_done} == 0"):
+            self.checked(site.phase, lambda: write(*given[:-1], site))
+            self.out.line(f"{is_done} = 1")
 
     def parting(self, node: n.GraphNode, site: Site) -> AbstractContextManager[None]:
         """What a node hands on to several streams; then what follows where they meet again."""
@@ -117,6 +143,9 @@ class FrameWriter(EndingWriter):
         with out.aside() as marks:
             self._marks(site, parents)
         last = self.last(lambda: self.hand_on(self.close, entry, None, Site((), phase="last")))
+        if "ix_last" in self.code.integers:  # last, so that what is kept of a loop does not depend on it
+            self.code.integers.remove("ix_last")
+            self.code.integers.append("ix_last")
         body = self._assemble(first, rows, marks, last)
         self.code.source = "\n".join([*self._header(), *body]) + "\n"
         return self.code
@@ -276,8 +305,10 @@ class FrameWriter(EndingWriter):
             names += [f"{name}_seen", f"{name}_order", f"{name}_count", f"{name}_index"]
         for name, cells in code.cells.items():
             names += [name, *(each for fold in cells.folds for each in (fold, f"{fold}_0"))]
+            names += [f"{name}_{each}" for each in "hmt"] if cells.is_timed else []
         for name in code.records:
             names += [name, f"{name}_0"]
+        names += [*code.scratch]
         names += [*code.signals_in, *code.emitted]
         for heap in code.heaps:
             names += [f"{heap.name}_o", f"{heap.name}_e"]
@@ -295,6 +326,8 @@ class FrameWriter(EndingWriter):
             if sink.marks is not None:
                 names += sink.mark_arrays
             names += [buffer.name for buffer in sink.signals.values()]
+            if sink.saved is not None:
+                names.append(f"{sink.items.buffer.name}_state")
         return names
 
     # What enters
@@ -365,6 +398,8 @@ class FrameWriter(EndingWriter):
             with self._mark_of(SIGNAL + at) as phase:
                 levels = (*site.levels[:-1], {})  # a signal stands between two items
                 self.hand_on(self.signal, entry, at, f"sg_{at}", "mk_ref[m]", replace(site, levels=levels, phase=phase))
+                for is_done in self.done_once:
+                    out.line(f"{is_done} = 0")
 
     @contextmanager
     def _mark_of(self, kind: int) -> Iterator[str]:

@@ -9,6 +9,7 @@ gives batches at its cuts and results at its leaves. A graph is cut only where a
 - a list may have more elements than a channel holds, so an `enumerate` whose elements leave through a cut is the first
   node of its segment, where the loop can stop between two elements and go on later;
 - a function that does not compile runs interpreted, in a segment of its own;
+- a watermark may close any number of windows, so it enters a loop as a mark, and the one it comes from ends there;
 - a node that is at work on another core than the one before begins a loop there, and a flexible one is a loop by
   itself, as its copies are;
 - where streams meet, the loop goes on if all of them come from it; else they meet as channels do, at the entry of a
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from penstock.graph import nodes as n
 from penstock.graph.tree import Tree
@@ -47,6 +49,8 @@ class Segment:
     """The sides, where streams meet: each is fed by the loop that its stream comes from."""
     copies: int = 0
     """How many copies help this loop."""
+    is_guarded: bool = False
+    """Whether items that fail are skipped, so that any node may leave some out."""
 
     @property
     def behind(self) -> list[n.GraphNode]:
@@ -212,9 +216,10 @@ class _Cutter:
         used = [s for s in self.found if s not in idle or s in feeders]
         made: dict[Segment | None, Segment | None] = {None: None}
         for number, s in enumerate(used):
-            sides = tuple(replace(side, number=number, feeder=made[side.feeder]) for side in s.sides)
+            found: dict[str, Any] = {"number": number, "is_guarded": self.tree.is_guarded}
+            sides = tuple(replace(side, feeder=made[side.feeder], **found) for side in s.sides)
             copies = self.tree.copies(s.only) if s.only is not None else s.copies
-            made[s] = replace(s, number=number, feeder=made[s.feeder], sides=sides, copies=copies)
+            made[s] = replace(s, feeder=made[s.feeder], sides=sides, copies=copies, **found)
             yield made[s]  # type: ignore[misc]
 
     def _enter(
@@ -280,6 +285,12 @@ class _Cutter:
         alone = [each for each in (node, *segment.behind[:1]) if each in self.leaving]
         if alone and not is_first and (node in alone or node.inputs[0] is segment.entry):
             return f"{alone[0].label} hands its elements on piece by piece, alone behind the entry of its loop"
+        tide = next((each for each in node.inputs if isinstance(each, n.Tide) and each in segment.nodes), None)
+        if tide is not None and self._closes_windows(tide):
+            return f"windows close behind {tide.label}, and each may give any number of items"
+        windows = next((each for each in node.inputs if n.timed_of(each) and each in segment.nodes), None)
+        if windows is not None and any(isinstance(each, n.Emit) for each in (node, *self.tree.below(node))):
+            return f"signals are emitted behind {windows.label}, whose rows come between items"
         is_first = not segment.nodes
         if self._length(segment, node) > LONGEST:
             return f"a loop of {LONGEST} steps, one inside the other, is long enough"
@@ -295,6 +306,11 @@ class _Cutter:
         if not uncompiled and segment.is_interpreted:
             return "the loop before is interpreted, and from here on everything compiles"
         return None
+
+    def _closes_windows(self, tide: n.Tide) -> bool:
+        """Whether windows downstream of where a watermark begins close by it, and not only in another stage."""
+        windows = [n.timed_of(node) for node in self.tree.below(tide)]
+        return any(window is not None and window.clock == tide.clock for window in windows)
 
     def _has_copies(self, segment: Segment) -> bool:
         """Whether there is a flexible node in a segment."""
@@ -331,6 +347,8 @@ class _Cutter:
         fork = self.tree.fork[node]
         between = [each for each in self.tree.below(fork) if node in self.tree.below(each)]
         emits = [each for each in between if isinstance(each, n.Emit)]
+        if any(isinstance(each, n.Tide) and self._closes_windows(each) for each in between):
+            return False
         is_short = self._length(segment, node) <= LONGEST
         return is_short and all(n.stem(each) is n.stem(node.sides[0]) for each in emits)
 
@@ -338,7 +356,7 @@ class _Cutter:
         """How many steps lead to a node from the entry of the segment; those that are a loop weigh more."""
         length = 0
         while node is not segment.entry:
-            length += BLOCK if isinstance(node, _LOOPS) else 1
+            length += BLOCK if isinstance(node, _LOOPS) else 1 + self.tree.is_guarded
             node = self.tree.fork[node] if isinstance(node, n.Meet) else node.inputs[0]
         return length
 

@@ -1,4 +1,4 @@
-"""Keys that go idle in a running stream: by which time, and how long before they end or their windows close.
+"""Keys that go idle in a running stream: by which time, and how long before they end.
 
 A key is idle by the newest time of its items, against the newest of the whole stream. That time is a field of the items
 where they are sent to the buckets of their keys; without one it is that of the micro-batches.
@@ -22,43 +22,67 @@ OPERATOR = "start"
 
 @dataclass(frozen=True)
 class Wanted:
-    """What was asked for: the field that is the time, and for how long a key may be idle until it ends."""
+    """What was asked for: the field that is the time, and for how long a key may be idle until it ends.
 
-    time: str | None = None
+    Each is one value for every `key_by`, or a mapping with a value for each of some: by the name of the step, or by
+    the field of its key, or by the tuple of its fields.
+    """
+
+    time: Any = None
     expire_after: Any = None
+
+    def at(self, key: n.KeyBy) -> Wanted:
+        """What was asked for at one `key_by`.
+
+        One time for all is the time where the items have that field; elsewhere none was asked for.
+        """
+        time = _one(self.time, key)
+        if not isinstance(self.time, Mapping) and isinstance(time, str) and time not in key.given.fields:
+            time = None
+        return Wanted(time, _one(self.expire_after, key))
+
+
+def _one(value: Any, key: n.KeyBy) -> Any:
+    if not isinstance(value, Mapping):
+        return value
+    return next((value[name] for name in names_of(key) if name in value), None)
+
+
+def names_of(key: n.KeyBy) -> tuple[Any, ...]:
+    """What a mapping may call a `key_by`."""
+    title = () if key.title is None else (key.title,)
+    return (*title, key.names[0], key.names) if len(key.names) == 1 else (*title, key.names)
 
 
 @dataclass(frozen=True)
 class Idle:
-    """By which time the keys behind a `key_by` are idle, and for how long they may be.
+    """By which time the keys downstream of a `key_by` are idle, and for how long they may be.
 
     `time` is a field of the items there; None stands for the time of the micro-batch, in milliseconds. A key whose
-    newest time is more than `expire_after` behind the newest of the stream ends. One that is more than `close_after`
-    behind has its windows closed. None is never.
+    newest time is more than `expire_after` behind the newest of the stream ends.
     """
 
     time: str | None
     is_float: bool = False
     expire_after: Any = None
-    close_after: Any = None
 
 
 def idle_of(key: n.KeyBy, tree: Tree, wanted: Wanted) -> Idle | None:
     """How the keys of a `key_by` go idle; None where that matters to nobody."""
+    wanted = wanted.at(key)
     behind = [node for node in tree.below(key) if isinstance(node, n.Step) and node.given.key is key]
     windows = list(_timed(behind))
     time = _time(key, windows, wanted)
+    if wanted.expire_after is None:
+        return None
     if time is None:
         after = wanted.expire_after
-        return None if after is None or windows else Idle(None, expire_after=_milliseconds(after))
+        return None if windows else Idle(None, expire_after=_milliseconds(after))
     t = _type(key, time)
     number = lengths_of(f"{OPERATOR}: time={time!r}", time, t)
-    expire_after = None if wanted.expire_after is None else number("expire_after", wanted.expire_after)
+    expire_after = number("expire_after", wanted.expire_after)
     _refuse_below(expire_after, wanted)
-    close_after = _close_after(behind, {node: window for node, window in windows if origin(node, key) == time})
-    if expire_after is None and close_after is None:
-        return None
-    return Idle(time, types.is_float(t), expire_after, close_after)
+    return Idle(time, types.is_float(t), expire_after)
 
 
 def _timed(behind: Sequence[n.GraphNode]) -> Iterator[tuple[n.KeyedAggregate, Timed]]:
@@ -67,7 +91,7 @@ def _timed(behind: Sequence[n.GraphNode]) -> Iterator[tuple[n.KeyedAggregate, Ti
             yield node, node.window
 
 
-def _time(key: n.KeyBy, windows: Sequence[tuple[n.KeyedAggregate, Timed]], wanted: Wanted) -> str | None:
+def _time(key: n.KeyBy, windows: Sequence[tuple[n.KeyedAggregate, Timed]], wanted: Wanted) -> Any:
     """The field that is the time: as asked for, or that of all windows by time where they have one."""
     if wanted.time is not None:
         return wanted.time
@@ -125,17 +149,6 @@ def _type(key: n.KeyBy, time: Any) -> Any:
             f"{types.nearest(str(time), fields)}; got {time!r}"
         )
     return fields[time]
-
-
-def _close_after(behind: Sequence[n.GraphNode], windows: Mapping[n.KeyedAggregate, Timed]) -> Any:
-    """How far behind a key must be for its windows to close: so far that no item within `Timed.bound` is in one.
-
-    None where they wait for items of their own key, because more than windows would end with them.
-    """
-    if not windows or any(node.has_end and node not in windows for node in behind):
-        return None
-    # One `every` more where bounds are rounded: windows that were given must be past, whatever the rounding.
-    return max(w.length + w.bound + (w.every if w.is_float else 0) for w in windows.values())
 
 
 def _milliseconds(given: Any) -> int:

@@ -1,7 +1,8 @@
 """The code of an aggregate by key: accumulators in cells, one for each window or region of a key that may be open.
 
 A key has as many cells as windows can be open at once, and window q lies in cell q modulo that number, so that no two
-that are open share one. A cell knows how many items it has had; 0 says that its window is not open.
+that are open share one. A cell knows how many items it has had; 0 says that its window is not open. Windows of time are
+in `plan/timed.py`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ class CellAccumulator(Accumulator):
         super().__init__(loop, node, is_carried=True)
         self.name, self.cell = f"ce{loop.tree.number[node]}", ""
         self.cells = loop.code.cells.setdefault(self.name, Cells(node, node.window.open_at_once))
+        if isinstance(node.window, Timed):
+            self.cells.fields |= {"q": "i8", "r": "i8", "s": "i8"}
 
     def _variable(self, result: str, part: str, is_float: bool = False) -> str:
         return self.field(f"v{list(self.node.results).index(result)}{part}", is_float)
@@ -89,8 +92,6 @@ class KeyedFold:
             self._item_of_count(self.window, slot, site)
         elif isinstance(self.window, Found):
             self._item_of_region(self.window, slot, site)
-        else:
-            self._item_of_time(self.window, slot, site)
 
     def end(self, slot: str, site: Site) -> None:
         """Close what is open of a key."""
@@ -99,8 +100,6 @@ class KeyedFold:
             self._give(slot, self._first(), site)
         elif isinstance(self.window, Counted):
             self._end_of_count(self.window, slot, site)
-        else:
-            self._end_of_time(self.window, slot, site)
 
     # All items of a key
 
@@ -177,60 +176,15 @@ class KeyedFold:
                 start = f"{number} * {every}"
                 self._give(slot, self._bounds(start, f"{start} + {n_items}"), self._many(site))
 
-    # Windows of time
-
-    def _item_of_time(self, window: Timed, slot: str, site: Site) -> None:
-        out = self.loop.out
-        value = self.loop.scalar_or_ref(window.field, site)
-        assert isinstance(value, Local)
-        time = value.name
-        with out.block(f"if not {window.least_time!r} <= {time} <= {window.greatest_time!r}"):
-            self.loop.fault("bad_time", self.node, window.field)
-        with self.loop.arriving(self.node, slot, site):
-            out.line(f"{self._held(slot)} = {time}")
-        newest = self._progress(slot)
-        with out.block(f"if {time} > {newest}"):
-            self._close_until(window, slot, newest, time, site)
-            out.line(f"{newest} = {time}")
-            out.line(f"{self._held(slot)} = {time}")
-        first, last = out.fresh("q"), out.fresh("q")
-        out.line(f"{first} = {_first(window, newest, window.late)}")
-        out.line(f"{last} = {_last(window, time)}")
-        mine = _first(window, time, 0.0 if window.is_float else 0)
-        if window.late_items == "error":
-            with out.block(f"if {last} < {first} and {mine} <= {last}"):
-                self.loop.fault("late_item", self.node, window.field)
-        with self._windows(slot, f"max({first}, {mine})", f"{last} + 1", site):
-            self._add(slot, site.fork())
-
-    def _close_until(self, window: Timed, slot: str, newest: str, time: str, site: Site) -> None:
-        """Close the windows that an item of this time closes, in order; only those up to the newest have items."""
-        stop = f"min({_last(window, newest)} + 1, {_first(window, time, window.late)})"
-        with self._windows(slot, _first(window, newest, window.late), stop, site) as number:
-            self._give_if_open(window, slot, number, self._many(site))
-
-    def _end_of_time(self, window: Timed, slot: str, site: Site) -> None:
-        newest = self._progress(slot)
-        stop = f"{_last(window, newest)} + 1"
-        with self._windows(slot, _first(window, newest, window.late), stop, site) as number:
-            self._give_if_open(window, slot, number, self._many(site))
-
-    def _give_if_open(self, window: Timed, slot: str, number: str, site: Site) -> None:
-        with self.loop.out.block(f"if {self.accumulator.field('n')} != 0"):
-            start = f"{number} * {window.every!r}"
-            self._give(slot, self._bounds(start, f"{start} + {window.length!r}"), site)
-            self.loop.out.line(f"{self.accumulator.field('n')} = 0")
-
     # What all have in common
 
     def _held(self, slot: str) -> str:
         return f"{self.state}_at[{slot}]"
 
     def _progress(self, slot: str) -> str:
-        """A variable with how far a key is: its number of items, or its newest time."""
+        """A variable with how far a key is: its number of items, or its rank."""
         local = self.loop.out.fresh()
-        is_float = isinstance(self.window, Timed) and self.window.is_float
-        self.loop.out.line(f"{local} = {'as_float' if is_float else 'as_int'}({self._held(slot)})")
+        self.loop.out.line(f"{local} = as_int({self._held(slot)})")
         return local
 
     @contextmanager
@@ -274,13 +228,3 @@ class KeyedFold:
             level[name] = Local(local)
         own = self.accumulator.finish(site.with_own(level))
         self.loop.send(self.node, site.with_own(own, aligned=False))
-
-
-def _last(window: Timed, time: str) -> str:
-    """The number of the last window that begins at or before a time."""
-    return f"last_{'float_' if window.is_float else ''}window({time}, {window.every!r})"
-
-
-def _first(window: Timed, time: str, late: float) -> str:
-    """The number of the first window that ends, with `late` added, behind a time."""
-    return f"first_{'float_' if window.is_float else ''}window({time}, {window.every!r}, {window.length!r}, {late!r})"

@@ -8,7 +8,8 @@ local variables, and those that outlive a batch are carried in two arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -22,9 +23,11 @@ from penstock.plan.accumulate import Accumulator
 from penstock.plan.clock import Clocks, counter_of
 from penstock.plan.code import Column, Level, Local, Ref, Site, Value, cast
 from penstock.plan.fuse import CLEANING, Segment
+from penstock.plan.guard import GUARDED, write_letter
 from penstock.plan.meet import MeetWriter
 from penstock.plan.outlets import origin_of
 from penstock.plan.spec import Code, Keys
+from penstock.plan.timed import TideWriter, TimedFold
 
 
 def write_loop(
@@ -79,7 +82,22 @@ class LoopWriter(MeetWriter):
     def item(self, node: n.GraphNode, site: Site) -> None:
         if self._is_logged(node) and signals_at(node):
             self.out.line(f"{self.integer(f'seen{self.tree.number[node]}')} += 1")
-        _ITEM[type(node)](self, node, site)
+        rules = GUARDED if self.tree.is_guarded and type(node) in GUARDED else ITEM
+        rules[type(node)](self, node, site)
+
+    @contextmanager
+    def unless(self, condition: str, kind: str, node: n.GraphNode, site: Site, what: str = "") -> Iterator[Site]:
+        """What is done with an item that has no fault. One that has stops the run, or is skipped with a letter."""
+        with self.out.block(f"if {condition}"):
+            if not self.tree.is_guarded:
+                self.fault(kind, node, what)
+            else:
+                write_letter(self, node, site.fork(aligned=False), f"-{self.fault_number(kind, node, what)}")
+        if not self.tree.is_guarded:
+            yield site
+            return
+        with self.out.block("else"):
+            yield site.fork(aligned=False)
 
     def _map(self, node: n.Map, site: Site) -> None:
         made: Level = {}
@@ -139,13 +157,19 @@ class LoopWriter(MeetWriter):
             self.out.line(self.call(hook, site, records))
 
     def _enumerate(self, node: n.Enumerate, site: Site) -> None:
-        out, region = self.out, node.shape.regions[-1]
+        out = self.out
         self._preload(node, site)
         lists = [(out.fresh("j"), *self._list(node, site.find(name)[1])) for name, _ in node.elements]
-        j, column, index = lists[0]
-        for _, other, at in lists[1:]:
-            with out.block(f"if {_length(column, index)} != {_length(other, at)}"):
-                self.fault("unequal_lengths", node)
+        _, column, index = lists[0]
+        if len(lists) > 1:
+            differ = [f"{_length(column, index)} != {_length(other, at)}" for _, other, at in lists[1:]]
+            with self.unless(" or ".join(differ), "unequal_lengths", node, site) as inner:
+                self._open_lists(node, lists, inner)
+        else:
+            self._open_lists(node, lists, site)
+
+    def _open_lists(self, node: n.Enumerate, lists: list[tuple[str, Column, str]], site: Site) -> None:
+        out, region, (j, column, index) = self.out, node.shape.regions[-1], lists[0]
         if node is self.by_piece:
             self._enumerate_by_piece(node, lists, site)
             return
@@ -304,9 +328,8 @@ class LoopWriter(MeetWriter):
         level = None if None in levels else max(d for d in levels if d is not None)
         self.code.keys[name] = Keys(node, tuple(g for g in inputs if g is not None), level)
         self.out.line(f"{slot} = as_int({name}[{'u' if level is None else f'q{level}'}])")
-        with self.out.block(f"if {slot} < 0"):
-            self.fault("nan_key", node, " or ".join(map(repr, node.names)))
-        self.send(node, site.with_own(site.own | {key_field(self.tree, node): Local(slot)}))
+        with self.unless(f"{slot} < 0", "nan_key", node, site, " or ".join(map(repr, node.names))) as inner:
+            self.send(node, inner.with_own(inner.own | {key_field(self.tree, node): Local(slot)}))
 
     def _emit(self, node: n.Emit, site: Site) -> None:
         self.send(node, site)
@@ -370,8 +393,14 @@ class LoopWriter(MeetWriter):
             handlers = [h for h in node.handlers if h.signal is self.signals[number]]
             for handler in handlers:
                 self._handle(node, handler, f"{array}[{at}]")
-        if self._is_logged(node) and self.signals[number] in signals_at(node):
-            self._log(node, number, f"{array}[{at}]", site)
+        window = n.timed_of(node)
+        if window is not None and window.closes and self.signals[number] is window.signal:
+            self._advance(node, array, at)
+        elif self._is_logged(node) and self.signals[number] in signals_at(node):
+            if self.is_tide(self.signal, number, site):
+                self.once(lambda site: self._log(node, number, f"{array}[{at}]", site), site)
+            else:
+                self._log(node, number, f"{array}[{at}]", site)
         self.hand_on(self.signal, node, number, array, at, site)
 
     def _handle(self, node: n.Stateful, handler: n.Handler, signal: str) -> None:
@@ -384,6 +413,21 @@ class LoopWriter(MeetWriter):
                     self.out.line(call)
                 else:
                     self.out.line(f'{array}["{handler.field}"][{each}] = {cast(handler.function.returns[0])}({call})')
+
+    def _advance(self, node: n.GraphNode, array: str, at: str) -> None:
+        """A watermark has come to windows that close by it, or to where items are known that come too late."""
+        fold = self.keyed_fold(node) if isinstance(node, n.KeyedAggregate) else None
+        if isinstance(fold, TimedFold):
+            fold.advance(array, at)
+        elif isinstance(node, n.LateItems):
+            TideWriter(self).limit(node).advance(array, at)
+
+    def _tide(self, node: n.Tide, site: Site) -> None:
+        self.send(node, site)
+        TideWriter(self).tide(node, site)
+
+    def _late_items(self, node: n.LateItems, site: Site) -> None:
+        TideWriter(self).late_items(node, site)
 
     def _is_logged(self, node: n.GraphNode) -> bool:
         """Whether signals that reach the node are noted with their places."""
@@ -408,7 +452,7 @@ def _innermost(node: n.Step) -> n.Region | None:
     return node.given.regions[-1] if node.given.regions else None
 
 
-_ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
+ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
     n.Map: LoopWriter._map,
     n.Filter: LoopWriter._filter,
     n.FlatMap: LoopWriter._flat_map,
@@ -420,6 +464,8 @@ _ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
     n.KeyedAggregate: LoopWriter._keyed_aggregate,
     n.KeyBy: LoopWriter._key_by,
     n.Emit: LoopWriter._emit,
+    n.Tide: LoopWriter._tide,
+    n.LateItems: LoopWriter._late_items,
     n.Select: LoopWriter._select,
     n.Send: LoopWriter._send_on,
 }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.graph import nodes as n
+from penstock.graph.moving import moved
 from penstock.graph.source import Items
 from penstock.graph.tree import Tree
 
@@ -28,15 +29,4 @@ def moved_to(leaf: n.GraphNode, source: n.Source) -> Any:
     return made[leaf]
 
 
-def moved(node: n.GraphNode, *inputs: n.GraphNode) -> Any:
-    """The same node behind others of the same shapes. Its functions stay bound as they are."""
-    made = object.__new__(type(node))
-    made.__dict__.update(node.__dict__)
-    made.__dict__.pop("shape", None)
-    if isinstance(node, n.Meet):
-        object.__setattr__(made, "sides", inputs)
-    else:
-        (before,) = inputs
-        object.__setattr__(made, "before", before)
-    _ = made.shape
-    return made
+__all__ = ["moved", "moved_to", "nothing", "without_items"]

@@ -19,6 +19,7 @@ from penstock.plan.sink import (
     CLOSE,
     INDEX,
     OPEN,
+    WHICH,
     OutColumn,
     Outlet,
     Sink,
@@ -40,6 +41,8 @@ class OutletWriter(ValueWriter):
         self.members = set(segment.nodes)
         self.signals = signal_types(tree)
         self.sinks: dict[n.GraphNode, list[Sink]] = {}
+        self.letters: dict[n.GraphNode, Sink] = {}
+        """Where items are noted that fail at a node, where these are skipped."""
 
     def add_sink(self, node: n.GraphNode, feeds: Segment | None) -> None:
         at = len(self.code.sinks)
@@ -52,6 +55,17 @@ class OutletWriter(ValueWriter):
             sink.clocks = self.clocks.at(node)
         self.code.sinks.append(sink)
         self.sinks.setdefault(node, []).append(sink)
+
+    def add_letters(self, node: n.GraphNode) -> None:
+        number = node.__dict__.get("numbered", self.tree.number[node])
+        sink = Sink(node, None, Outlet(self.buffer(f"l{len(self.code.sinks)}")), number=number)
+        self.code.sinks.append(sink)
+        self.letters[node] = sink
+
+    def letter_fields(self, node: n.GraphNode) -> dict[str, pa.DataType]:
+        """The fields of an item at a node that it, or one downstream of it, uses."""
+        needed = self.needed[node]
+        return {name: t for name, t in node.inputs[0].shape.scope.items() if name in needed}
 
     def write_joint(self, cuts: Sequence[Segment]) -> Code:
         """What leaves where streams meet: one item, or one mark, at a time. There is no loop to write."""
@@ -72,10 +86,10 @@ class OutletWriter(ValueWriter):
         if sink.is_cut and INDEX not in own:
             own = own | {INDEX: self._index(site)}
         if sink.has_places:
-            own = own | {n.PLACE: self._place(site)}
+            own = own | {n.PLACE: self.place(site)}
         self.write_row(sink.items, own, site)
 
-    def _place(self, site: Site) -> Local:
+    def place(self, site: Site) -> Local:
         """The index as a value to be written, whatever it is taken from."""
         value = site.own[INDEX] if INDEX in site.own else self._index(site)
         return Local(f"as_int({value.column.prefix}[{value.index}])" if isinstance(value, Ref) else value.name)
@@ -123,11 +137,14 @@ class OutletWriter(ValueWriter):
 
     def _fields_out(self, sink: Sink, outlet: Outlet) -> dict[str, pa.DataType]:
         node = sink.node
+        if sink.is_letters:
+            return self.letter_fields(node) | dict.fromkeys((WHICH, n.PLACE), pa.int64())
         if not sink.is_cut:
             return dict(node.shape.fields)
         after = self._needed_beyond(sink)
         depth = None if outlet is sink.items else next(d for d, p in enumerate(sink.parents) if p is outlet)
         is_counted = depth is None and is_contiguous(node) and not (sink.feeds and sink.feeds.copies)
+        is_counted = is_counted and not self.tree.is_guarded
         has_index = index_level(node.shape) == depth and not is_counted
         index = {INDEX: pa.int64()} if has_index else {}
         if depth is None:

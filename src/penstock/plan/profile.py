@@ -45,6 +45,8 @@ class NodeProfile:
     """How many of `bytes_out` are those of its parents, which are there once for all items of a region."""
     marks: int = 0
     """How many signals and boundaries of regions it took."""
+    is_python: bool = False
+    """Whether it runs as plain Python (a function that does not compile, or one over columns), under Python's lock."""
 
     @property
     def outputs_per_item(self) -> float:
@@ -80,6 +82,11 @@ class Profile:
                 f"{', '.join(found)}; measure it again with stream.profile(sample)"
             )
         return [node.seconds for node in self.nodes]
+
+    @property
+    def python_s(self) -> float:
+        """How long nodes held Python's lock, which one thread has at a time: no number of cores makes that less."""
+        return sum(node.seconds for node in self.nodes if node.is_python)
 
     def bottleneck(self) -> NodeProfile:
         """The node that takes the most time for the items of the source: it sets the pace of a pipeline."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from penstock.graph import nodes as n
+from penstock.graph.record import Record
 from penstock.plan.code import Buffer, Column
 from penstock.plan.fuse import Segment
 
@@ -14,6 +15,8 @@ OPEN, CLOSE = 0, 1
 """Kinds of marks: 2 · depth + OPEN or CLOSE for a region, SIGNAL + the signal's number for a signal."""
 INDEX = "#index"
 """The hidden field that holds an item's index in the source."""
+WHICH = "#which"
+"""The hidden field of a letter that says what failed: the number of a function, or less than 0, that of a fault."""
 
 
 def index_level(shape: n.Shape) -> int | None:
@@ -27,7 +30,7 @@ def index_level(shape: n.Shape) -> int | None:
 
 def enters_contiguous(segment: Segment) -> bool:
     """Whether every item of the source, and nothing else, enters a loop; its copies have some each."""
-    return not segment.copies and is_contiguous(segment.entry)
+    return not segment.copies and not segment.is_guarded and is_contiguous(segment.entry)
 
 
 def is_contiguous(node: n.GraphNode) -> bool:
@@ -80,6 +83,10 @@ class Sink:
     signals: dict[int, Buffer] = field(default_factory=dict)
     clocks: tuple[str, ...] = ()
     """The clocks by which marks have places here (`plan/clock.py`)."""
+    number: int = -1
+    """Of letters, the number of the node at which the items failed; else -1."""
+    saved: type[Record] | None = None
+    """Of letters, the record that each comes with."""
 
     @property
     def mark_arrays(self) -> list[str]:
@@ -93,9 +100,14 @@ class Sink:
         return self.feeds is not None
 
     @property
+    def is_letters(self) -> bool:
+        """Whether these are no items that leave, but those that failed at the node."""
+        return self.number >= 0
+
+    @property
     def has_places(self) -> bool:
-        """Whether this is a result whose rows leave with their places in the stream."""
-        return not self.is_cut and isinstance(self.node, n.Send) and self.node.has_places
+        """Whether this is a result whose rows leave with their places in the stream, as letters do."""
+        return self.is_letters or (not self.is_cut and isinstance(self.node, n.Send) and self.node.has_places)
 
 
 @dataclass

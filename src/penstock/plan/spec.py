@@ -11,6 +11,7 @@ from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.record import Record, Signal
 from penstock.graph.tree import Tree, signals_at
+from penstock.graph.window import Timed
 from penstock.plan.code import Buffer, Column
 from penstock.plan.fuse import Segment
 from penstock.plan.sink import Heap, Sink
@@ -24,6 +25,16 @@ class Fault:
     node: n.GraphNode
     what: str = ""
     function: Function | None = None
+
+
+@dataclass(frozen=True)
+class Guard:
+    """How a function is called that may fail: `form` is "returns" or "tries" (`plan/guard.py`)."""
+
+    form: str
+    function: Function
+    most: int
+    """How many outputs a generator may push."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,11 @@ class Cells:
     fields: dict[str, str] = field(default_factory=lambda: {"n": "i8"})
     folds: dict[str, type[Record]] = field(default_factory=dict)
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether these are windows of time, whose cells belong to no key beforehand."""
+        return isinstance(self.node.window, Timed)
+
 
 @dataclass
 class Code:
@@ -73,6 +89,10 @@ class Code:
     endings: dict[int, n.Stateful] = field(default_factory=dict)
     """The nodes that end their keys, by the numbers with which an error names them."""
     records: dict[str, type[Record]] = field(default_factory=dict)
+    scratch: dict[str, type[Record]] = field(default_factory=dict)
+    """Where records are saved while functions that may fail change them."""
+    guards: dict[int, Guard] = field(default_factory=dict)
+    """By the number of the function, how it is called where it may fail without ending the run."""
     signals_in: dict[str, int] = field(default_factory=dict)
     emitted: dict[str, Signal] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)

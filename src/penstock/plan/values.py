@@ -18,6 +18,13 @@ from penstock.plan.sink import Heap
 from penstock.plan.spec import Code, Fault
 
 
+def _seen(t: pa.DataType, elements: str) -> str:
+    """An array of elements as the value that a function sees."""
+    if not types.is_text(t):
+        return elements
+    return f"as_text({elements})" if types.is_string(t) else f"as_bytes({elements})"
+
+
 class ValueWriter:
     """The part of a loop's writer that knows where values are."""
 
@@ -55,7 +62,7 @@ class ValueWriter:
             elif types.view(value.column.type) is None:
                 arguments.append(f"plain({value.column.prefix}, {value.index})")
             else:
-                arguments.append(value.elements)
+                arguments.append(_seen(parameter.type, value.elements))
         if function not in self.code.functions:
             self.code.functions.append(function)
         number = self.code.functions.index(function)
@@ -157,10 +164,14 @@ class ValueWriter:
         self.code.buffers.append(made)
         return made
 
+    def fault_number(self, kind: str, node: n.GraphNode, what: str = "", function: Function | None = None) -> int:
+        """The number of one of our own faults."""
+        self.code.faults.append(Fault(kind, node, what, function))
+        return len(self.code.faults)
+
     def fault(self, kind: str, node: n.GraphNode, what: str = "", function: Function | None = None) -> None:
         """Stop with one of our own faults: a negative number in `w[0]` says which."""
-        self.code.faults.append(Fault(kind, node, what, function))
-        self.out.line(f"w[0] = -{len(self.code.faults)}")
+        self.out.line(f"w[0] = -{self.fault_number(kind, node, what, function)}")
         self.out.line("w[1] = i")
         self.out.line("raise Fault")
 
@@ -196,6 +207,12 @@ class ValueWriter:
     def state_array(self, node: n.Stateful) -> str:
         name = f"st{self.tree.number[node]}"
         self.code.states[name] = node
+        return name
+
+    def scratch(self, record: type[Record], node: n.GraphNode, suffix: str) -> str:
+        """A place for one record while functions change it that may fail."""
+        name = f"sv{self.tree.number[node]}{suffix}"
+        self.code.scratch[name] = record
         return name
 
     def record(self, record: type[Record], node: n.GraphNode, suffix: str = "") -> str:

@@ -93,12 +93,21 @@ def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: 
     rows = list(_rows(tree, segment))
     width = max((len(label) for label, _ in rows), default=0)
     yield from (f"  {label:<{width}}  {gives}".rstrip() for label, gives in rows)
+    if mode == "compiled":
+        yield from _compiled_again(segment)
     yield f"  ends: {_end(segments, segment)}"
 
 
 def _mode(segment: Segment) -> str:
     uncompiled = [f for node in segment.nodes for f in node.functions if f.reason is not None]
     return f"interpreted ({uncompiled[0].reason})" if uncompiled else "compiled"
+
+
+def _compiled_again(segment: Segment) -> Iterator[str]:
+    """Why every run compiles a loop anew: the functions whose captured values have no identity."""
+    for function in (function for node in segment.nodes for function in node.functions):
+        if function.snapshot is not None and (why := function.snapshot.why_not_kept) is not None:
+            yield f"  compiled again by every run, because of {function.location}: {why}"
 
 
 def _rows(tree: Tree, segment: Segment) -> Iterator[tuple[str, str]]:
@@ -171,6 +180,8 @@ _KINDS = {
     n.KeyedAggregate: "close",
     n.KeyBy: "key",
     n.Emit: "signal",
+    n.Tide: "signal",
+    n.LateItems: "filter",
     n.MapColumns: "columns",
     n.Select: "map",
     n.Join: "join",

@@ -22,6 +22,7 @@ class StageProgress:
     items: int
     bytes: int
     seconds: float
+    late: int = 0
 
     @property
     def share(self) -> float:
@@ -53,7 +54,8 @@ class StageProgress:
         return f"{self.done:,} of {self.total:,}", *(speeds if self.done else ("", "")), left
 
     def __str__(self) -> str:
-        return f"{self.name}: {', '.join(filter(None, self.facts))}"
+        late = f"{self.late:,} late" if self.late else ""
+        return f"{self.name}: {', '.join(filter(None, (*self.facts, late)))}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,9 +19,11 @@ import pyarrow as pa
 from penstock.errors import GraphError, PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.files.pushdown import bounds_of
+from penstock.graph.letters import Letter, first_of_each
 from penstock.graph.needs import needs
 from penstock.graph.placing import fields_of
 from penstock.graph.split import Bound, NoItems, Split
+from penstock.graph.tides import with_tides
 from penstock.graph.tree import At, Tree, check_signals
 from penstock.plan.align import alignable, beginnings, begins_with
 from penstock.plan.cut import cut
@@ -31,6 +35,7 @@ from penstock.spark.block import ROWS, Block, blocks
 from penstock.spark.cores import Asked, TaskCores, counts, machine_of, task_cores, tasks_at_a_time
 from penstock.spark.failure import Failed, told
 from penstock.spark.frame import FrameItems, refuse_unordered
+from penstock.spark.letters import Located
 from penstock.spark.monitor import Monitor, Report
 from penstock.spark.reason import refuse_held
 from penstock.spark.remote import (
@@ -44,14 +49,17 @@ from penstock.spark.remote import (
     over_blocks,
     over_nothing,
     over_partition,
+    over_placed,
+    over_placed_partition,
     over_split,
     packed,
+    place_all,
     survey_frame,
     survey_of,
     then,
 )
 from penstock.spark.session import block_session, session
-from penstock.spark.survey import Placement, Sought, placement
+from penstock.spark.survey import PLACED, Placement, Sought, needs_pass, placement, sought_by
 from penstock.spark.survey import gathered as surveyed_by
 from penstock.spark.task import ResultWriter
 
@@ -75,18 +83,22 @@ class BatchJob:
         results: Callable[[int, int], ResultWriter] = job.CollectWriter,
         is_ordered: bool = False,
         is_collected: bool = False,
+        is_lazy: bool = False,
         buckets: int | None = None,
         split_bytes: int | None = None,
         asked: Asked | None = None,
         **options: Any,
     ) -> None:
-        self.tree, self.leaves = Tree(tuple(leaves)), tuple(leaves)
+        leaves = with_tides(leaves)[0]
+        self.tree, self.leaves = Tree(leaves), leaves
         self.control = check_signals(self.tree, control)
         self.spark = block_session(session() if spark is None else spark)
         self.machine = machine_of(self.spark.sparkContext)
         self.group = f"penstock-{uuid.uuid4().hex}"
-        self.cut: Cut = planned_cut(self.leaves, self.control, is_ordered=is_ordered, is_collected=is_collected)
-        self.aligns = alignable(self.tree) if not self.cut.is_whole else None
+        self.is_guarded = options.get("on_error") == "skip"
+        how = {"is_ordered": is_ordered, "is_collected": is_collected, "is_guarded": self.is_guarded}
+        self.cut: Cut = planned_cut(self.leaves, self.control, **how)
+        self.aligns = alignable(self.tree) if not (self.cut.is_whole or self.is_guarded) else None
         self.columns = needs(self.tree)[self.tree.source]
         items = self.tree.source.items
         self.frame = self._in_order(items) if isinstance(items, FrameItems) else None
@@ -96,7 +108,9 @@ class BatchJob:
         """By split, the index of its first item where tasks number their items from there."""
         if self.aligns is not None and len(self.splits) > 1:
             self.splits = self._aligned(self.aligns)
-        self.placement = placement(self)
+        self.is_placed_later = is_lazy and needs_pass(self)
+        """Whether the signals are placed by tasks of the job itself, because nothing may run before it."""
+        self.placement = Placement() if self.is_placed_later else placement(self)
         of_frame = self.partitions if self.frame is not None else None
         self.layout = job.laid_out(self.cut, len(self.splits), _whole("buckets", buckets) or self.cores, of_frame)
         asked = asked or Asked()
@@ -131,7 +145,7 @@ class BatchJob:
         return found.persist() if self.control else found
 
     def _splits(self, split_bytes: int | None) -> Sequence[Split]:
-        return splits_of(self.tree, self.control, self.aligns, self.cores, split_bytes)
+        return splits_of(self.tree, self.control, self.aligns, self.cores, split_bytes, is_guarded=self.is_guarded)
 
     def _aligned(self, regions: n.Regions) -> Sequence[Split]:
         """The splits, moved to where regions begin. A first pass of tasks looks where that is."""
@@ -147,13 +161,28 @@ class BatchJob:
         known = {number: count for number, count in found.items() if count is not None}
         return known if self.frame is None and len(known) == len(found) else None
 
+    @property
+    def skipped(self) -> dict[int, int]:
+        """How many items were left out right before each split."""
+        return {number: split.skipped_before for number, split in enumerate(self.splits)}
+
     def survey(self, sought: Sought) -> dict[int, Any]:
         """What a first pass over all items sees: how many there are in each split, and values of fields."""
-        if self.frame is not None:
-            rows = self.frame.mapInArrow(survey_frame(sought), ROWS)
-        else:
-            rows = self.over_splits([packed(split) for split in self.splits], survey_of(sought))
+        rows = self._survey_rows(sought)
         return surveyed_by(self._arrived(lambda report: rows.toArrow()))
+
+    def _survey_rows(self, sought: Sought) -> Any:
+        if self.frame is not None:
+            return self.frame.mapInArrow(survey_frame(sought), ROWS)
+        return self.over_splits([packed(split) for split in self.splits], survey_of(sought))
+
+    def _with_placement(self, rows: Any) -> Any:
+        """Each row with one more column, the places of signals: found by a first pass that is part of the plan."""
+        from pyspark.sql.functions import broadcast
+
+        seen = self._survey_rows(sought_by(self)).repartition(1)
+        task = place_all(packed(self.control), self.skipped, is_frame=self.frame is not None)
+        return rows.crossJoin(broadcast(seen.mapInArrow(task, PLACED)))
 
     # On Spark
 
@@ -164,7 +193,9 @@ class BatchJob:
         levels = len(self.layout.partitions)
         first = (ROWS, as_it_is) if levels else (schema, convert)
         found: Any
-        if self.frame is not None:
+        if self.is_placed_later:
+            found = self._placed_later(held, first)
+        elif self.frame is not None:
             found = self._over_frame(held, report, first)
         elif self.cut.is_whole:
             splits = [packed(split) for split in self.splits]
@@ -185,6 +216,18 @@ class BatchJob:
         except Exception as error:
             refuse_held(self.tree.nodes, error, packed)
             raise
+
+    def _placed_later(self, held: bytes, last: tuple[Any, Task]) -> Any:
+        """The first tasks, which take the places of signals from their rows."""
+        schema, convert = last
+        if self.frame is not None:
+            found = self._with_placement(self.frame).mapInArrow(then(over_placed_partition(held), convert), schema)
+            if not self.layout.partitions:
+                return found
+            return found.unionAll(self.spark.range(0, 1, 1, 1).mapInArrow(over_nothing(held), ROWS))
+        count, splits = 1 if self.cut.is_whole else len(self.splits), [packed(split) for split in self.splits]
+        task = over_placed(held, splits, is_whole=self.cut.is_whole)
+        return self._with_placement(self.spark.range(0, count, 1, count)).mapInArrow(then(task, convert), schema)
 
     def _over_frame(self, held: bytes, report: Report | None, last: tuple[Any, Task]) -> Any:
         """A task for each partition of the DataFrame that is the source, and one for a split without items."""
@@ -239,6 +282,23 @@ class BatchJob:
         known = self.cut.is_whole or failed.split == 0 or failed.split in self.bases
         return told(failed, label, offset, is_index=failed.offset is not None and known)
 
+    def letters(self, found: job.Gathered) -> list[Letter]:
+        """The letters of all items that were skipped, with their indices in the source and where they came from."""
+        read = {split: count for each in found.counted for split, count in each.read.items()}
+        bases = dict(zip(sorted(read), accumulate((read[split] for split in sorted(read)), initial=0), strict=False))
+        total = sum(read.values())
+        places = [(each.split, each.offset) for each in found.skipped]
+        located = Located({} if self.frame is not None else dict(enumerate(self.splits)))
+        made = []
+        for (split, offset), each in zip(places, found.skipped, strict=True):
+            if each.letter.index is None:
+                made.append(each.letter)
+                continue
+            index = total if split is None else bases.get(split, 0) + offset
+            place = {} if each.letter.file is not None else located.of(split, offset)
+            made.append(replace(each.letter, index=index, **place))
+        return first_of_each(made)
+
     def tables(self, on_progress: Callable[..., None] | None = None) -> tuple[tuple[pa.Table, ...], job.Gathered]:
         """All results, whole, and what was counted."""
         found = self.run(on_progress)
@@ -253,11 +313,17 @@ _SMALL = 1 << 20
 
 
 def splits_of(
-    tree: Tree, control: Sequence[At], aligns: n.Regions | None, cores: int, split_bytes: int | None
+    tree: Tree,
+    control: Sequence[At],
+    aligns: n.Regions | None,
+    cores: int,
+    split_bytes: int | None,
+    *,
+    is_guarded: bool = False,
 ) -> Sequence[Split]:
     """The splits of a source: about so large, and enough of them for all cores."""
     items, columns = tree.source.items, needs(tree)[tree.source]
-    bounds = () if control or aligns is not None else _bounds(tree)
+    bounds = () if control or aligns is not None or is_guarded else _bounds(tree)
     wanted = _whole("split_bytes", split_bytes)
     if wanted is None:
         total = sum(split.bytes for split in items.splits(SPLIT_BYTES))
@@ -294,13 +360,21 @@ def expected_cores(
     return task_cores(made, layout, machine, asked=asked, is_frame=is_frame)
 
 
-def planned_cut(leaves: Sequence[n.GraphNode], control: Sequence[At], *, is_ordered: bool, is_collected: bool) -> Cut:
+def planned_cut(
+    leaves: Sequence[n.GraphNode],
+    control: Sequence[At],
+    *,
+    is_ordered: bool,
+    is_collected: bool,
+    is_guarded: bool = False,
+) -> Cut:
     """The stages of some results. What is collected in order is put in order by the driver."""
     items = leaves[0].source.items
     is_frame = isinstance(items, FrameItems)
     order = items.order_by if isinstance(items, FrameItems) else ()
     tree = Tree(tuple(leaves))
-    found = alignable(tree)
+    # Where regions begin is looked for in a pass of its own, in which no item may fail.
+    found = None if is_guarded else alignable(tree)
     if is_frame:
         by_order = [
             node for node in tree.nodes if isinstance(node, n.Regions) and order and begins_with(node, order[0])
@@ -313,6 +387,7 @@ def planned_cut(leaves: Sequence[n.GraphNode], control: Sequence[At], *, is_orde
         aligned=by_order if is_frame else [found] if found is not None else [],
         is_gathered_at_source=not is_frame,
         meets_by_place=True,
+        is_guarded=is_guarded,
     )
     if is_frame and not order:
         refuse_unordered(leaves[0].source, made, control, is_ordered)

@@ -101,6 +101,15 @@ def origin_of(last: Block) -> Origin:
     return pickle.loads(last.head)[3]  # type: ignore[no-any-return]
 
 
+def files_of(last: Block) -> list[tuple[Origin, int]]:
+    """The files that a sender has read, each with how many items of those before it are in this bucket.
+
+    A sender of one file has not told.
+    """
+    told = (*pickle.loads(last.head), None, None)[5]
+    return [(origin_of(last), 0)] if told is None else told
+
+
 def newest_of(last: Block) -> Any:
     """The newest time of what a sender has sent, which its last block tells; None where there was none."""
     return (*pickle.loads(last.head), None, None)[4]
@@ -131,15 +140,25 @@ class BlockWriter:
         origin: Origin | None = None,
         *,
         is_indexed: bool = False,
+        hash_seed: int = 0,
     ) -> None:
-        """With `is_indexed`, rows that have places come with those in the split that is the sender."""
+        """With `is_indexed`, rows that have places come with those in the split that is the sender.
+
+        All senders of a stage must have the same `hash_seed`, which decides where each key goes.
+        """
         self.exchange, self.stage, self.targets, self.sender, self.splits = exchange, stage, targets, sender, splits
-        self.origin, self.is_indexed = origin, is_indexed
+        self.origin, self.is_indexed, self.hash_seed = origin, is_indexed, np.uint64(hash_seed)
         self.first_split = sender if origin is None else 0
         self.place = self.first_split << SPLIT_BITS
+        self.first_item = 0
+        """The index of the first item of the file that is sent, among those of all files of the sender."""
+        self.files: list[tuple[Origin, np.ndarray]] = []
+        """Where there are several files: each with how many items of those before it went to each target."""
         self.schema = schema_of(exchange)
         self.room = 0
         self.filled = np.zeros(len(targets), np.int64)
+        self.packed = np.zeros(len(targets), np.int64)
+        """How many items of each target are in blocks that have left."""
         self.flat: dict[str, np.ndarray] = {}
         """The scalars of each field: a row a target."""
         self.rest: list[list[pa.RecordBatch]] = [[] for _ in targets]
@@ -150,6 +169,14 @@ class BlockWriter:
         self.items = self.bytes = 0
         self.newest: Any = None
         """The newest time of all items, where there are times by which keys go idle."""
+
+    def begin_file(self, origin: Origin, first_item: int) -> None:
+        """What comes from now on is of this file. A file is a split: places are told apart by it."""
+        if self.files:
+            self.first_split += 1
+            self.place = self.first_split << SPLIT_BITS
+        self.files.append((origin, self.packed + self.filled))
+        self.first_item = first_item
 
     def signal(self, signal: Signal) -> Iterator[pa.RecordBatch]:
         """A signal goes to every target, behind what was sent so far."""
@@ -191,7 +218,7 @@ class BlockWriter:
         elif not self.is_indexed:
             return rows
         else:
-            places = rows.column(n.PLACE).to_numpy() + (self.first_split << SPLIT_BITS)
+            places = rows.column(n.PLACE).to_numpy() - self.first_item + (self.first_split << SPLIT_BITS)
             rows = rows.set_column(rows.schema.names.index(n.PLACE), n.PLACE, pa.array(places))
         self.place = int(places[-1]) + 1
         if self.place - 1 >> SPLIT_BITS != self.first_split:
@@ -230,9 +257,9 @@ class BlockWriter:
             return np.searchsorted(firsts, rows.column(n.PLACE).to_numpy(), side="right").astype(np.uint16)
         columns = [rows.column(name) for name in self.exchange.keys]
         if len(columns) == 1 and types.is_scalar(columns[0].type):
-            partition.bucket_integers(key_integers(columns[0]), len(self.targets), buckets)
+            partition.bucket_integers(key_integers(columns[0]), len(self.targets), buckets, self.hash_seed)
         else:
-            partition.bucket(key_hashes(columns), len(self.targets), buckets)
+            partition.bucket(key_hashes(columns, self.hash_seed), len(self.targets), buckets)
         return buckets
 
     def _spread(self, others: pa.RecordBatch, buckets: np.ndarray, start: int, stop: int) -> None:
@@ -254,12 +281,15 @@ class BlockWriter:
         if self.rest[bucket]:
             parts.append(pa.concat_batches(self.rest[bucket]).serialize())
         held = (count, [(part.dtype.str, base) for part, base in packed], self.marks[bucket])
-        about = () if self.origin is None and self.newest is None else (self.origin, self.newest)
+        about: tuple[Any, ...] = () if self.origin is None and self.newest is None else (self.origin, self.newest)
+        if self.files:
+            about = (self.origin, self.newest, [(origin, int(before[bucket])) for origin, before in self.files])
         head = pickle.dumps((*held, *about) if is_last else held)
         payload = pa.py_buffer(b"".join(memoryview(part).cast("B") for part in parts)) if count else b""
         made = row(self.targets[bucket], self.stage, self.sender, self.sequences[bucket], is_last, head, payload)
         self.bytes += made.column(6).nbytes
         self.sequences[bucket] += 1
+        self.packed[bucket] += count
         self.rest[bucket], self.marks[bucket], self.filled[bucket] = [], [], 0
         return made
 
@@ -298,14 +328,14 @@ def key_integers(column: pa.Array) -> np.ndarray:
     return values.view(np.uint8) if values.dtype.kind == "b" else values
 
 
-def key_hashes(columns: Sequence[pa.Array]) -> np.ndarray:
+def key_hashes(columns: Sequence[pa.Array], seed: np.uint64) -> np.ndarray:
     """A hash of the key of each row."""
     hashes = np.zeros(len(columns[0]), np.uint64)
     for column in columns:
         if types.is_text(column.type):
-            partition.hash_texts(*arrays_of(column), hashes)
+            partition.hash_texts(*arrays_of(column), hashes, seed)
         else:
-            partition.hash_integers(key_integers(column), hashes)
+            partition.hash_integers(key_integers(column), hashes, seed)
     return hashes
 
 

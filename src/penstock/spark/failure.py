@@ -6,11 +6,17 @@ the splits. So a task reports which split the item came from, and the driver put
 
 from __future__ import annotations
 
+import base64
+import pickle
+import re
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from penstock.errors import InternalError, JobError, OutputError, PenstockError
+from penstock.plan.ending import AT_END
 from penstock.spark.block import SPLIT_BITS
 
 FAILED = -3
@@ -39,6 +45,30 @@ class Failed:
         return self.stage, split, self.item or 0, self.sender
 
 
+class Unfinished(Exception):
+    """Ends a task that keeps state, so that Spark does not keep what it has done; the error is in the text."""
+
+
+_TOLD = re.compile(r"penstock-failed:([A-Za-z0-9+/=]+)")
+
+
+def refuse_commit(rows: pa.RecordBatch) -> None:
+    """Raise where the rows of a task tell of an error.
+
+    Other tasks give such rows to the driver and end. One that keeps state must not: Spark would keep the state of the
+    micro-batch as it is, and still have it when the micro-batch comes again, whatever that makes of it then.
+    """
+    for kind, head in zip(rows.column(1).to_pylist(), rows.column(5).to_pylist(), strict=True):
+        if kind == FAILED:
+            raise Unfinished(f"penstock-failed:{base64.b64encode(head).decode()}")
+
+
+def told_in(text: str) -> PenstockError | None:
+    """The error that a task was ended with, where the text of Spark's has it."""
+    found = _TOLD.search(text)
+    return None if found is None else pickle.loads(base64.b64decode(found[1])).error
+
+
 class Origins:
     """Which split each item of a task came from: noted once a split, as its first item arrives.
 
@@ -47,12 +77,23 @@ class Origins:
 
     def __init__(self, *, has_places: bool = False) -> None:
         self.has_places = has_places
+        self.counts: dict[int, int] = {}
+        """How many items each split has given, where the task reads them."""
         self.firsts: list[int] = []
         self.splits: list[int] = []
 
     def begin(self, split: int, first: int) -> None:
         self.firsts.append(first)
         self.splits.append(split)
+
+    def place_of(self, index: int) -> tuple[int | None, int]:
+        """The split of an item and its index there; None for what came at the end of the stream."""
+        if not self.has_places:
+            split, offset = self.of(index)
+            return split, index if offset is None else offset
+        if index >= AT_END:
+            return None, 0
+        return index >> SPLIT_BITS, index & ((1 << SPLIT_BITS) - 1)
 
     def of(self, item: int) -> tuple[int | None, int | None]:
         """The split of an item, and its place among those that came from there, where they are known."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,11 +11,13 @@ import pyarrow as pa
 
 from penstock.errors import DataError, GraphError, quoted
 from penstock.graph import nodes as n
+from penstock.graph.files.place import OF_SPARK
 from penstock.graph.flat import flatten
 from penstock.graph.source import Items, fields_of
 from penstock.graph.split import Split
 from penstock.graph.tree import At
 from penstock.plan.stages import Cut
+from penstock.spark.usable import refuse_connect, require_pyspark
 
 if TYPE_CHECKING:
     from penstock.spark.run import SparkRun
@@ -43,9 +46,46 @@ class FrameItems(Items):
         """The columns that are used, as they come."""
         return self.frame.select(*map(_quoted, self._names(columns)))
 
+    def local_paths(self) -> list[str]:
+        """The folders of the local filesystem that it reads, as far as its plan shows them. Nothing runs."""
+        return [path for leaf in _leaves(self.frame) for path in map(local_path, _paths(leaf)) if path is not None]
+
     def _names(self, columns: Collection[str]) -> list[str]:
         names = [name for name in self.frame.columns if any(_is_of(used, name) for used in columns)]
         return names or list(self.frame.columns[:1])
+
+
+def _leaves(frame: Any) -> list[Any]:
+    if not hasattr(frame, "_jdf"):  # of Spark Connect
+        return []
+    found = frame._jdf.queryExecution().analyzed().collectLeaves()
+    return [found.apply(at) for at in range(found.size())]
+
+
+def _paths(leaf: Any) -> list[str]:
+    """What a leaf of a plan reads, where it is a source of files."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    kind = str(leaf.getClass().getSimpleName())
+    try:
+        if kind == "StreamingRelation":
+            path = leaf.dataSource().options().get("path")
+            return [str(path.get())] if path.isDefined() else []
+        if kind == "LogicalRelation":
+            roots = leaf.relation().location().rootPaths()
+            return [str(roots.apply(at).toString()) for at in range(roots.size())]
+    except Py4JError:
+        """A relation that has no files."""
+    return []
+
+
+def local_path(path: str) -> str | None:
+    """A path of Hadoop as the local filesystem has it, up to where a pattern begins; None for other filesystems."""
+    parts = OF_SPARK.fullmatch(path)
+    if parts is not None and parts["scheme"] != "file":
+        return None
+    plain = path if parts is None else parts["path"]
+    return re.split(r"/[^/]*[*?\[{]", plain, maxsplit=1)[0] or plain[:1]
 
 
 def _is_of(used: str, name: str) -> bool:
@@ -73,6 +113,8 @@ class FrameSplit(Split):
 
 def frame_items(name: str, frame: Any, order_by: str | Sequence[str]) -> FrameItems:
     """The items of a DataFrame, with fields of the types that Arrow has for its columns."""
+    require_pyspark()
+    refuse_connect(name, frame)
     from pyspark.sql.pandas.types import to_arrow_schema
 
     order = (order_by,) if isinstance(order_by, str) else tuple(order_by)
@@ -138,7 +180,7 @@ def frame(run: SparkRun) -> Any:
 
     (leaf,) = run.leaves
     schema = spark_schema(leaf)
-    job = run.job(is_collected=False, results=DataWriter)
+    job = run.job(is_collected=False, is_lazy=True, results=DataWriter)
     return job.rows(None, (schema, data_of(to_arrow_schema(schema), leaf.label)))
 
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import PenstockError
+from penstock.engine.options import draw_seed
+from penstock.errors import PenstockError, hides_values
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
 from penstock.plan.stages import Cut
 from penstock.spark.block import Block, row
 from penstock.spark.failure import FAILED, Failed, first
-from penstock.spark.task import COUNTED, RESULT, Counted, Program, ResultWriter, sender_of
+from penstock.spark.task import COUNTED, RESULT, SKIPPED, Counted, Program, ResultWriter, Skipped, sender_of
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Gathered:
 
     results: Mapping[int, list[Block]]
     counted: tuple[Counted, ...]
+    skipped: tuple[Skipped, ...] = ()
 
 
 def gathered(arrived: Sequence[Block]) -> Gathered:
@@ -98,7 +100,13 @@ def gathered(arrived: Sequence[Block]) -> Gathered:
     counted = [pickle.loads(block.head) for block in arrived if block.stage == COUNTED]
     for found in results.values():
         found.sort(key=lambda block: (block.sender, block.sequence))
-    return Gathered(results, tuple(sorted(counted, key=lambda each: (each.stage, each.sender))))
+    skipped = [each for block in _by_sender(arrived, SKIPPED) for each in pickle.loads(block.head)]
+    return Gathered(results, tuple(sorted(counted, key=lambda each: (each.stage, each.sender))), tuple(skipped))
+
+
+def _by_sender(arrived: Sequence[Block], kind: int) -> list[Block]:
+    """The rows of a kind, by stage and task."""
+    return sorted((block for block in arrived if block.stage == kind), key=lambda each: (each.sequence, each.sender))
 
 
 def raise_first(arrived: Sequence[Block], told: Callable[[Failed], PenstockError]) -> None:
@@ -137,10 +145,11 @@ def program_of(
         layout.targets,
         layout.senders,
         results,
-        options,
+        {"hash_seed": draw_seed(), **options},
         signals,
         given,
         layout.splits,
         cores=cores or {},
+        hides_values=hides_values(),
         is_measured=is_measured,
     )

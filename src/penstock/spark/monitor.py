@@ -121,7 +121,8 @@ class Monitor:
             total = layout.splits if stage.reads is None else len(layout.targets[stage.number])
             items, size = sum(each.items for each in done.values()), sum(each.bytes_in for each in done.values())
             seconds = now - self.begun.get(stage.number, now)
-            stages.append(StageProgress(stage.name, len(done), max(total, len(done)), items, size, seconds))
+            late = sum(each.statistics.late for each in done.values())
+            stages.append(StageProgress(stage.name, len(done), max(total, len(done)), items, size, seconds, late))
         return Progress(tuple(stages))
 
 

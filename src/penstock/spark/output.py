@@ -33,6 +33,7 @@ import pyarrow.fs as pf
 
 from penstock.errors import GraphError, InternalError, OutputError, quoted
 from penstock.spark.files import Files, resolved
+from penstock.spark.folders import Folder
 from penstock.spark.format import Format
 from penstock.spark.part import Part, PartWriter, Staging
 
@@ -70,6 +71,15 @@ class Output:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.abort()
+
+    @property
+    def folder(self) -> Folder:
+        """The target, as one of the folders of a run."""
+        return Folder("the result", self.given, self.staging.filesystem, self.target)
+
+    def part_name(self, number: int) -> str:
+        """The name of a file of the result."""
+        return f"part-{number:05}{self.format.ending}"
 
     # The three steps
 
@@ -153,7 +163,7 @@ class Output:
         self._check_target()
         is_there = self.files.kind(self.target) == pf.FileType.Directory
         first = self._next_number() if is_there and self.mode == "append" else 0
-        names = [f"part-{first + at:05}{self.format.ending}" for at in range(len(parts))]
+        names = [self.part_name(first + at) for at in range(len(parts))]
         if self.files.moves_folders and not (is_there and self.mode == "append"):
             self._put_folder(parts, names, is_there)
         else:

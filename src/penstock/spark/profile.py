@@ -37,6 +37,7 @@ from penstock.spark.output import Output
 from penstock.spark.session import session
 from penstock.spark.settings import is_local
 from penstock.spark.task import Counted
+from penstock.spark.usable import usable
 from penstock.spark.write import PartResults
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def job_profile(
     for name, value in (("sample", sample), ("repeats", repeats)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise GraphError(f"scale: {name} must be a whole number of at least 1; got {value!r}")
-    spark = session() if spark is None else spark
+    spark = usable(session() if spark is None else spark)
     context = spark.sparkContext
     at_a_time = tasks_at_a_time(context, machine_of(context))
     whole = sum(own_sizes(leaf, [1], None)[1])

@@ -8,10 +8,19 @@ from typing import Any
 
 from penstock.errors import GraphError, JobError, PenstockError
 from penstock.graph import nodes as n
+from penstock.spark.failure import told_in
 
 _TOO_LARGE = re.compile(r"Total size of serialized results of \d+ tasks \((.+?)\) is bigger than \S+ \((.+?)\)")
 _NO_MODULE = re.compile(r"No module named '([^']+)'")
 _DIED = re.compile(r"Python worker (?:exited unexpectedly|process terminated)|SystemExit")
+_SLOW = re.compile(r"Python worker failed to connect back|waiting for the Python worker to connect")
+_EXECUTOR = re.compile(r"ExecutorLostFailure|Lost executor|FetchFailed|executor .* lost", re.IGNORECASE)
+_JAVA = re.compile(
+    r"Answer from Java side is empty|Error while (?:sending|receiving)|trying to connect to the Java server"
+    r"|SparkContext was shut down|Cannot call methods on a stopped SparkContext|Connection (?:refused|reset)"
+)
+LOST = re.compile(r"^job: (?:a Python worker|the executors|the Java process)")
+"""How messages begin that tell of something lost that a job needs, and that the next one may have."""
 _FAILURE = re.compile(r"most recent failure: (?:Lost task [^:]*: )?(.+)")
 
 
@@ -19,7 +28,12 @@ def job_error(error: Exception, nodes: Iterable[n.GraphNode] = ()) -> PenstockEr
     """The error to raise instead of Spark's. `nodes` are those of the graph, to name the one that is concerned."""
     if isinstance(error, PenstockError):
         return error
+    if is_lost(error):
+        return lost_java()
     text = str(error)
+    failed = told_in(text)
+    if failed is not None:
+        return failed
     for pattern, told in _KNOWN:
         found = pattern.search(text)
         if found is not None:
@@ -55,10 +69,45 @@ def _died(found: re.Match[str], nodes: Iterable[n.GraphNode]) -> str:
     )
 
 
+def _slow(found: re.Match[str], nodes: Iterable[n.GraphNode]) -> str:
+    return (
+        "job: a Python worker must start within the ten seconds that Spark waits for it; it did not; run it again; is "
+        "the machine overloaded?"
+    )
+
+
+def _executor(found: re.Match[str], nodes: Iterable[n.GraphNode]) -> str:
+    return (
+        "job: the executors must live until their tasks are done; Spark lost them too often and gave up; run it again; "
+        "are workers killed, or is there too little memory (spark.executor.memory)?"
+    )
+
+
+def is_lost(error: BaseException) -> bool:
+    """Whether an error says that the JVM is not there any more, and nothing else."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "Py4JJavaError" in kinds or "PySparkException" in kinds:
+        return False  # it is there, and has answered
+    if "Py4JNetworkError" in kinds:
+        return True
+    return ("Py4JError" in kinds or isinstance(error, OSError)) and _JAVA.search(str(error)) is not None
+
+
+def lost_java() -> JobError:
+    """The error to raise when the JVM is gone."""
+    return JobError(
+        "job: the Java process of Spark must live while it is used; it ended; start again: a new session starts a new "
+        "one; was it killed, or was there too little memory (session(memory=...))?"
+    )
+
+
 _KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Iterable[n.GraphNode]], str]], ...] = (
     (_TOO_LARGE, _too_large),
     (_NO_MODULE, _no_module),
     (_DIED, _died),
+    (_SLOW, _slow),
+    (_EXECUTOR, _executor),
+    (_JAVA, lambda found, nodes: str(lost_java())),
 )
 
 

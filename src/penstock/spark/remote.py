@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import ControlError, PenstockError
 from penstock.graph.placing import ITEMS
 from penstock.spark.align import first_beginning
 from penstock.spark.block import blocks
 from penstock.spark.frame import FrameSplit
+from penstock.spark.job import raise_first
 from penstock.spark.monitor import Report, reporting
 from penstock.spark.stream.arrived import run_frame, run_pieces
-from penstock.spark.survey import Sought, seen_in
+from penstock.spark.stream.groups import PROPERTY
+from penstock.spark.survey import Sought, gathered, placed_by, seen_in
 from penstock.spark.task import Program, answered, run_nothing, run_received, run_split, run_whole
 
 Batches = Iterable[pa.RecordBatch]
@@ -79,6 +84,66 @@ def over_partition(held: bytes, report: Report | None) -> Task:
     return task
 
 
+def place_all(control: bytes, skipped: dict[int, int], *, is_frame: bool) -> Task:
+    """One row with the places of all signals, or with the error of looking for them, from the rows of a first pass."""
+
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        try:
+            found = [block for batch in batches for block in blocks(batch)]
+            raise_first(found, lambda failed: failed.error)
+            seen = gathered(found)
+            if is_frame:  # a partition without rows would not be told of its signals
+                seen = {number: each for number, each in seen.items() if each[""].count}
+                if not seen:
+                    raise ControlError("control: a DataFrame without rows has no place for a signal; got none")
+            answer: Any = placed_by(pickle.loads(control), seen, skipped)
+        except PenstockError as error:
+            answer = error
+        yield pa.record_batch({"placement": pa.array([packed(answer)], pa.binary())})
+
+    return task
+
+
+@lru_cache(maxsize=8)
+def placed_program(held: bytes, placement: bytes) -> Program:
+    """The program with the places of signals that a first pass found."""
+    program, found = unpacked_program(held), pickle.loads(placement)
+    if isinstance(found, PenstockError):
+        raise found
+    has_places = any(output.has_places for output in program.stages[0].outputs)
+    return replace(program, signals=found.signals, bases={} if has_places else found.bases)
+
+
+def over_placed(held: bytes, splits: Sequence[bytes], *, is_whole: bool) -> Task:
+    """Splits, each named by a row that also has the places of signals; or all of them for one row."""
+
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number, placement in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+                program = placed_program(held, placement)
+                if is_whole:
+                    yield from run_whole(program, [pickle.loads(split) for split in splits])
+                else:
+                    yield from run_split(program, number, pickle.loads(splits[number]))
+
+    return task
+
+
+def over_placed_partition(held: bytes) -> Task:
+    """The rows of a partition of a DataFrame, each of which also has the places of signals, as its last column."""
+
+    def task(batches: Batches) -> Iterator[pa.RecordBatch]:
+        left = iter(batches)
+        first = next((batch for batch in left if batch.num_rows), None)
+        if first is None:
+            return run_split(unpacked_program(held), _partition(), FrameSplit(()))
+        program = placed_program(held, first.column(first.num_columns - 1)[0].as_py())
+        rows = (batch.select(batch.schema.names[:-1]) for batch in chain([first], left))
+        return run_split(program, _partition(), FrameSplit(rows))
+
+    return task
+
+
 def over_nothing(held: bytes) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -99,17 +164,23 @@ def _partition() -> int:
 
 def batch_number() -> int:
     """The number of the micro-batch that this task belongs to."""
+    return int(_property("streaming.sql.batchId") or 0)
+
+
+def _property(name: str) -> str | None:
+    """A property of the job that this task belongs to."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
     assert context is not None
-    return int(context.getLocalProperty("streaming.sql.batchId") or 0)
+    return context.getLocalProperty(name)
 
 
 def over_arrived(held: bytes, reader: bytes) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         arrived = (block for rows in batches for block in blocks(rows))
-        return run_pieces(unpacked_program(held), pickle.loads(reader), arrived, batch_number(), _partition())
+        program, groups = unpacked_program(held), _property(PROPERTY)
+        return run_pieces(program, pickle.loads(reader), arrived, batch_number(), _partition(), groups)
 
     return task
 

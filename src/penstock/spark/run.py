@@ -11,12 +11,15 @@ import pyarrow as pa
 from penstock.engine.options import Options
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
+from penstock.graph.letters import table_of
+from penstock.graph.tides import renamed, warn_late, with_tides
 from penstock.graph.tree import At, Tree, check_signals
 from penstock.spark.batch import BatchJob, expected_cores, planned_cut
 from penstock.spark.cores import TaskCores, asked_of, notes
 from penstock.spark.job import Gathered
 from penstock.spark.session import active
 from penstock.spark.statistics import JobStatistics, job_statistics
+from penstock.spark.usable import usable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,15 +38,20 @@ class SparkRun:
         buckets: int | None = None,
         split_bytes: int | None = None,
         on_progress: Callable[..., None] | None = None,
+        letters_to: Callable[[pa.Table], None] | None = None,
         **options: Any,
     ) -> None:
-        Options.of(options)
-        self.spark, self.is_ordered = spark, ordered
+        leaves, made = with_tides(leaves)
+        options |= {name: renamed(value, made) for name, value in options.items()}
+        is_guarded = Options.of(options).on_error == "skip"
+        self.letters_to, self.letters = letters_to, table_of(())
+        self.spark, self.is_ordered = spark if spark is None else usable(spark), ordered
         self.leaves, self.asked, self.options = asked_of(leaves, options)
         self.control = check_signals(Tree(leaves), control)
         self.sizes: dict[str, Any] = {"buckets": buckets, "split_bytes": split_bytes}
         self.on_progress = on_progress
-        self.cut = planned_cut(self.leaves, self.control, is_ordered=ordered, is_collected=True)
+        how = {"is_ordered": ordered, "is_collected": True, "is_guarded": is_guarded}
+        self.cut = planned_cut(self.leaves, self.control, **how)
         self.task_cores: Mapping[int, TaskCores] | None = None
         self.counted: Gathered | None = None
         self.seconds = 0.0
@@ -70,15 +78,30 @@ class SparkRun:
 
     def tables(self) -> tuple[pa.Table, ...]:
         """All results, whole."""
-        return self.run(lambda: self.job(is_collected=True).tables(self.on_progress))  # type: ignore[no-any-return]
+        job = self.job(is_collected=True)
+        tables = self.run(lambda: job.tables(self.on_progress), job)
+        return tables  # type: ignore[no-any-return]
 
-    def run(self, action: Callable[[], tuple[Any, Gathered]]) -> Any:
-        """Run a job, and keep what was counted."""
+    @property
+    def skipped(self) -> int:
+        """How many letters there are."""
+        return int(self.letters.num_rows)
+
+    def dead_letters(self) -> pa.Table:
+        """The items that were skipped with `on_error="skip"`: one row for each, in the order of the source."""
+        return self.letters
+
+    def run(self, action: Callable[[], tuple[Any, Gathered]], job: BatchJob) -> Any:
+        """Run a job, and keep what was counted, and the letters."""
         if self.counted is not None:
             raise GraphError("run: a run can be run once; prepare another")
         started = time.perf_counter()
         result, self.counted = action()
+        self.letters = table_of(job.letters(self.counted))
+        if self.letters_to is not None:
+            self.letters_to(self.letters)
         self.seconds = time.perf_counter() - started
+        warn_late(Tree(self.leaves), sum(each.statistics.late for each in self.counted.counted))
         return result
 
     def frame(self) -> Any:
@@ -108,4 +131,4 @@ class SparkRun:
     def statistics(self) -> JobStatistics:
         """What was counted, in all tasks together."""
         counted = () if self.counted is None else self.counted.counted
-        return job_statistics(self.cut, counted, self.seconds)
+        return job_statistics(self.cut, counted, self.seconds, self.skipped)

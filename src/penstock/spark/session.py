@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from penstock.errors import SessionError
 from penstock.spark import settings as s
 from penstock.spark.gateway import start
 from penstock.spark.java import find_java
+from penstock.spark.usable import require_pyspark, usable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,8 @@ def session(
     >>> spark.range(3).count()
     3
     """
-    _require_pyspark()
+    require_pyspark()
+    forget_lost()
     active = _active()
     if active is not None:
         s.warn(active, master, cores, settings)
@@ -52,15 +53,48 @@ def session(
     return _start(s.wanted(master, cores, memory, quiet, settings or {}), quiet)
 
 
+VOLATILE = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.driver.extraJavaOptions", "spark.repl.")
+"""How settings begin that Spark itself gives to each session anew."""
+
+
+def settings_of(spark: SparkSession) -> dict[str, str]:
+    """The settings that a session was made with, for another one like it."""
+    return {key: value for key, value in spark.sparkContext.getConf().getAll() if not key.startswith(VOLATILE)}
+
+
+def renew(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """The session, or where its JVM is lost, another one with the same settings."""
+    if not forget_lost():
+        return _active() or spark
+    memory = settings.get("spark.driver.memory", "2g")
+    return _start(s.wanted(settings["spark.master"], None, memory, True, settings), True)
+
+
+def forget_lost() -> bool:
+    """Forget the session of a JVM that has ended, so that a new one can start; whether there was one."""
+    from pyspark.core.context import SparkContext
+    from pyspark.sql import SparkSession
+
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None or process.poll() is None:
+        return False
+    with suppress(Exception):  # what it still holds of sockets to the JVM
+        SparkContext._gateway.shutdown()  # type: ignore[union-attr]
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    _block_sessions.clear()
+    return True
+
+
 def block_session(spark: SparkSession) -> SparkSession:
     """A session beside `spark`, on the same Spark, with the SQL settings that our jobs need; one for each `spark`.
 
     Its settings are its own: those of `spark` stay as the user has set them.
     """
-    known = _block_sessions.get(_identity(spark))
+    known = _block_sessions.get(_identity(spark)) if hasattr(spark, "_jsparkSession") else None
     if known is not None:
         return known[1]
-    beside = spark.newSession()
+    beside = usable(spark).newSession()
     for key, value in s.BLOCKS.items():
         beside.conf.set(key, value)
     for key in s.INHERITED:
@@ -131,13 +165,6 @@ def _active() -> SparkSession | None:
     return next((user for user, beside in _block_sessions.values() if _identity(beside) == identity), active)
 
 
-def _require_pyspark() -> None:
-    if importlib.util.find_spec("pyspark") is None:
-        raise SessionError(
-            "session: running on Spark needs the package pyspark, which is not installed; pip install 'penstock[spark]'"
-        )
-
-
 def _start(wanted: dict[str, str], quiet: bool) -> SparkSession:
     """A new session, with its JVM if there is none yet."""
     from py4j.protocol import Py4JJavaError
@@ -161,5 +188,18 @@ def _start(wanted: dict[str, str], quiet: bool) -> SparkSession:
         ) from None
     if relay is not None:
         relay.has_started = True
+        _hush(getattr(context, "_accumulatorServer", None))
     s.trust(context)
     return SparkSession.builder.getOrCreate()
+
+
+def _hush(server: Any) -> None:
+    """Let the server to which the JVM reports say nothing when the JVM is gone; it would print a trace."""
+    before = getattr(server, "handle_error", None)
+
+    def handle_error(request: Any, address: Any) -> None:
+        if before is not None and not isinstance(sys.exc_info()[1], (EOFError, OSError)):
+            before(request, address)
+
+    if server is not None:
+        server.handle_error = handle_error

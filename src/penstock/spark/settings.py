@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import socket
@@ -13,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import SessionError, SettingWarning
+from penstock.errors import HIDE_VALUES, SessionError, SettingWarning, hides_values
+from penstock.kernels.private import is_guarded_folder
 
 if TYPE_CHECKING:
     from pyspark.core.context import SparkContext
@@ -34,13 +36,19 @@ OURS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.python.daemon.module": "penstock.spark.daemon",
+    # Spark looks up the files of a micro-batch in tasks, where they are more than 32: by default in one for each file.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "16",
 }
 
 # For `settings=`: the JVM spends about 40 % less on its start, and moves blocks as fast as without. Spark's own
 # operators take twice as long, so this is for a session that runs our jobs and little else, such as that of a command.
 QUICK_START = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
+ATTEMPTS = 4
+"""How often a task is tried in an embedded session: as on a cluster, where Spark's own default is that."""
+
 MOST_SOCKET_PATH = 107
+_SOCKET_PREFIX = "penstock-"
 _SOCKET_NAME = f"/.{uuid.UUID(int=0)}.sock"
 
 LOOPBACK = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -61,8 +69,12 @@ STREAMS = {
 }
 
 # The same, where the user has not set them. Spark keeps 100 versions of the state, each with all that its batch wrote.
-# A start needs the last; with ten there is an older snapshot behind its own.
-STREAMS_UNLESS_SET = {"spark.sql.streaming.minBatchesToRetain": "10"}
+# A start needs the last; with ten there is an older snapshot behind its own. Small files count for little when Spark
+# puts them together for tasks: there are some tasks for thousands of files, and not one for every 32.
+STREAMS_UNLESS_SET = {
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.files.openCostInBytes": str(256 << 10),
+}
 
 # Spark's usual way to write small files forks a process for each, on a filesystem like this: some 40 ms, several times
 # in a micro-batch. This one renames as well.
@@ -91,6 +103,8 @@ def wanted(master: str | None, cores: int | None, memory: str, quiet: bool, over
         found |= {"spark.executor.memory": memory, PYTHON: os.environ.get("PYSPARK_PYTHON", sys.executable)}
         if cores is not None:
             found |= {"spark.cores.max": str(cores)}
+    if hides_values():
+        found |= {f"spark.executorEnv.{HIDE_VALUES}": "1"}
     found |= {key: str(value) for key, value in over.items()}
     if quiet:
         options = (f"-Dlog4j2.configurationFile={QUIET_LOG.as_uri()}", found.get("spark.driver.extraJavaOptions", ""))
@@ -101,13 +115,36 @@ def wanted(master: str | None, cores: int | None, memory: str, quiet: bool, over
 def sockets(local: bool) -> dict[str, str]:
     """Workers are spoken to by sockets of the filesystem: over TCP a short message may wait 40 ms for the one before.
 
-    The folder must have a short name. What this process uses for temporary files may not be there for executors.
+    Spark asks for no secret there: whoever can open the socket is believed. So they are in a folder that only this user
+    can enter. On a cluster no such folder is known that all executors have; there Spark's own way is taken, TCP with a
+    secret.
     """
-    for folder in (tempfile.gettempdir(), "/tmp") if local else ("/tmp",):
-        is_short = len(os.fsencode(folder + _SOCKET_NAME)) <= MOST_SOCKET_PATH
-        if hasattr(socket, "AF_UNIX") and is_short and os.access(folder, os.W_OK | os.X_OK):
-            return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
-    return {}
+    folder = _socket_folder() if local and hasattr(socket, "AF_UNIX") else None
+    if folder is None:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
+
+
+_socket_folders: dict[int, str] = {}
+"""The folder for sockets, by process: a fork is not to use, or remove, that of its parent."""
+
+
+def _socket_folder() -> str | None:
+    """A new private folder with a short name; the same one for all sessions of a process."""
+    process = os.getpid()
+    if process not in _socket_folders:
+        for parent in (tempfile.gettempdir(), "/tmp"):
+            is_short = len(os.fsencode(f"{parent}/{_SOCKET_PREFIX}{'x' * 8}{_SOCKET_NAME}")) <= MOST_SOCKET_PATH
+            if is_short and os.access(parent, os.W_OK | os.X_OK) and is_guarded_folder(Path(parent)):
+                _socket_folders[process] = tempfile.mkdtemp(prefix=_SOCKET_PREFIX, dir=parent)
+                atexit.register(_remove, _socket_folders[process], process)
+                break
+    return _socket_folders.get(process)
+
+
+def _remove(folder: str, process: int) -> None:
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def is_local(master: str) -> bool:
@@ -123,7 +160,7 @@ def _master(master: str | None, cores: int | None) -> str:
     if cores is not None and (not isinstance(cores, int) or cores < 1):
         raise SessionError(f"session: cores must be a whole number of at least 1; got {cores!r}")
     if master is None:
-        return f"local[{'*' if cores is None else cores}]"
+        return f"local[{'*' if cores is None else cores},{ATTEMPTS}]"
     if is_local(master) and cores is not None:
         raise SessionError(
             f"session: master and cores must not both say how many cores; got master={master!r} and cores={cores}; "
@@ -165,7 +202,7 @@ def faults(context: SparkContext) -> Iterator[str]:
     get: Callable[..., str] = context.getConf().get
     jvm: Any = context._jvm
     local = is_local(str(context.master))
-    if local and not _is_this_python(context.pythonExec):
+    if local and not is_this_python(context.pythonExec):
         yield (
             f"the tasks must run the Python of this process, {sys.executable}; they run {context.pythonExec!r}, which "
             "may lack Penstock; set the environment variable PYSPARK_PYTHON to sys.executable before Spark starts"
@@ -183,7 +220,7 @@ def faults(context: SparkContext) -> Iterator[str]:
 _RESULT = "spark.driver.maxResultSize"
 
 
-def _is_this_python(command: str) -> bool:
+def is_this_python(command: str) -> bool:
     """Whether a command runs this Python. Environments share a Python: its folder tells them apart, not its file."""
     found, ours = shutil.which(command), Path(sys.executable)
     return found is not None and Path(found).absolute().parent == ours.parent and Path(found).samefile(ours)

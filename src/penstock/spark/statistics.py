@@ -17,7 +17,8 @@ from penstock.spark.task import Counted
 class StageStatistics:
     """One stage, over all its tasks. `skew` is the largest number of items that a task had, over their mean.
 
-    `busy_s` is how long each core of a task was at work, in all tasks together.
+    `busy_s` is how long each core of a task was at work, in all tasks together. `late` is how many items came after
+    their windows had closed.
     """
 
     name: str
@@ -30,6 +31,7 @@ class StageStatistics:
     peak_bytes: int
     nodes: tuple[NodeStatistics, ...]
     busy_s: tuple[float, ...] = ()
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,13 @@ class JobStatistics:
 
     seconds: float
     stages: tuple[StageStatistics, ...]
+    skipped: int = 0
+    """How many letters there are: items that were skipped, once for each node at which they failed."""
+
+    @property
+    def late(self) -> int:
+        """How many items came after their windows had closed."""
+        return sum(stage.late for stage in self.stages)
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -54,11 +63,14 @@ class JobStatistics:
             )
             if len(stage.busy_s) > 1:
                 lines.append("  at work on each core of a task: " + ", ".join(f"{s:.2f} s" for s in stage.busy_s))
-            lines += [f"  {line}" for line in str(Statistics(0, stage.seconds, stage.nodes, ())).splitlines()]
+            lines += [
+                f"  {line}" for line in str(Statistics(0, stage.seconds, stage.nodes, (), late=stage.late)).splitlines()
+            ]
+        lines += [f"{self.skipped:,} items skipped"] if self.skipped else []
         return "\n".join(lines)
 
 
-def job_statistics(cut: Cut, counted: Sequence[Counted], seconds: float) -> JobStatistics:
+def job_statistics(cut: Cut, counted: Sequence[Counted], seconds: float, skipped: int = 0) -> JobStatistics:
     """Put together what all tasks counted."""
     stages = []
     for stage in cut.stages:
@@ -77,9 +89,10 @@ def job_statistics(cut: Cut, counted: Sequence[Counted], seconds: float) -> JobS
                 max((each.peak_bytes for each in mine), default=0),
                 _together([each.statistics for each in mine]),
                 tuple(map(sum, zip_longest(*(each.busy_s for each in mine), fillvalue=0.0))),
+                sum(each.statistics.late for each in mine),
             )
         )
-    return JobStatistics(seconds, tuple(stages))
+    return JobStatistics(seconds, tuple(stages), skipped)
 
 
 def _together(found: Sequence[Statistics]) -> tuple[NodeStatistics, ...]:

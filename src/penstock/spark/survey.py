@@ -25,6 +25,10 @@ Sought = Mapping[str, tuple[Any, ...]]
 """The values that are looked for, by field."""
 
 
+PLACED = "placement binary"
+"""The column that a first pass in the plan of a DataFrame gives."""
+
+
 @dataclass(frozen=True)
 class Placement:
     """For each split the index of its first item, where that is known, and the signals in it by offset."""
@@ -35,19 +39,27 @@ class Placement:
 
 def placement(job: BatchJob) -> Placement:
     """Place the signals of a job."""
-    counts = job.counts
-    sought = {name: values_of(job.control, name, job.tree.source) for name in fields_of(job.control)}
-    if counts is None and not job.control:
-        return Placement()
-    given = list(job.control)
-    if counts is None or sought:
-        seen = job.survey(sought)
-        counts = {number: found[""].count for number, found in seen.items()}
-        for name in sought:
-            indices = together([seen[number][name] for number in sorted(seen)], name)
-            given = with_indices(given, name, indices)
-    skipped = {number: split.skipped_before for number, split in enumerate(job.splits)}
-    return placed(in_order(given), counts, skipped)
+    if not needs_pass(job):
+        return placed(in_order(job.control), job.counts, job.skipped) if job.counts is not None else Placement()
+    return placed_by(job.control, job.survey(sought_by(job)), job.skipped)
+
+
+def needs_pass(job: BatchJob) -> bool:
+    """Whether a first pass over the items has to tell where the signals stand."""
+    return bool(job.control) and (job.counts is None or bool(fields_of(job.control)))
+
+
+def sought_by(job: BatchJob) -> Sought:
+    return {name: values_of(job.control, name, job.tree.source) for name in fields_of(job.control)}
+
+
+def placed_by(control: Sequence[At], seen: Mapping[int, Mapping[str, Seen]], skipped: Mapping[int, int]) -> Placement:
+    """Place signals by what a first pass has seen in each split."""
+    given = list(control)
+    for name in fields_of(control):
+        indices = together([seen[number][name] for number in sorted(seen)], name)
+        given = with_indices(given, name, indices)
+    return placed(in_order(given), {number: found[""].count for number, found in seen.items()}, skipped)
 
 
 def seen_in(batches: Iterator[pa.RecordBatch], label: str, sought: Sought) -> dict[str, Seen]:

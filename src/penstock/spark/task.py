@@ -11,18 +11,21 @@ import resource
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.engine.run import Run, Runner
+from penstock.engine.scheduler import Scheduler
 from penstock.engine.statistics import Statistics
-from penstock.errors import InternalError, PenstockError
+from penstock.errors import InternalError, PenstockError, hide_values
 from penstock.graph import nodes as n
+from penstock.graph.letters import Letter, first_of_each
 from penstock.graph.needs import needs
 from penstock.graph.record import Signal
+from penstock.graph.split import with_bad
 from penstock.graph.tree import Tree
 from penstock.plan.stages import Exchange, Output, Stage
 from penstock.spark.block import Block, BlockWriter, Origin, blocks, row, schema_of
@@ -36,8 +39,9 @@ if TYPE_CHECKING:
 
 SIDE_BITS = 40
 """The number of a sender is that of a side, then so many bits for that of the task."""
-RESULT, COUNTED = -1, -2
-"""What stands in the column `stage` of rows that are no blocks: a result, what was counted; or `FAILED`, an error."""
+RESULT, COUNTED, SKIPPED = -1, -2, -4
+"""What stands in the column `stage` of rows that are no blocks: a result, what was counted, letters of items that were
+skipped; or `FAILED`, an error."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,21 @@ class Counted:
     """What it has read of a running stream."""
     busy_s: tuple[float, ...] = ()
     """How long each of its cores was at work."""
+    read: Mapping[int, int] = field(default_factory=dict)
+    """How many items it has read of each split."""
+    skipped: int = 0
+    """How many letters it has written."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A letter as it travels: the split of the item, None for the end of the stream, and its index there."""
+
+    split: int | None
+    offset: int
+    letter: Letter
+    label: str | None = None
+    """What was read, where a task of a running stream knows it."""
 
 
 class Keeper(Protocol):
@@ -113,7 +132,7 @@ class Program:
 
     `targets` are the partitions that the buckets of each stage are, `senders` those that send to it (empty where only
     what arrives tells who they were). `signals` has for each split what is placed in it from outside, by offset, and
-    `bases` the index of its first item.
+    `bases` the index of its first item. `options` has the `hash_seed` that all tasks share.
     """
 
     stages: tuple[Stage, ...]
@@ -126,10 +145,16 @@ class Program:
     splits: int = 1
     origin: Origin | None = None
     """In a running stream: which piece of the source a task is at."""
+    files: tuple[Origin, ...] = ()
+    """The same, where it reads several files one after the other; `origin` is the first of them."""
     placer: Placer | None = None
     """In a running stream: finds the places of signals among the items as these are read."""
     cores: Mapping[int, int] = field(default_factory=dict)
     """By stage, on how many cores a task runs it; on one, unless said. Never more than one in a running stream."""
+    slots: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """In a running stream, by stage: under which numbers is kept what its nodes remember; unless said, from 0 on."""
+    hides_values: bool = False
+    """Whether messages of tasks quote no values of the data."""
     is_measured: bool = False
     """Whether tasks with several cores measure what their nodes cost, however few items arrive."""
 
@@ -142,7 +167,17 @@ class Program:
         targets = self.targets[receiver.number]
         exchange = receiver.sides[output.side] if receiver.sides else receiver.reads
         number, is_indexed = sender_of(output, sender), stage.reads is None
-        return BlockWriter(exchange, receiver.number, targets, number, self.splits, self.origin, is_indexed=is_indexed)
+        seed = self.options["hash_seed"]
+        return BlockWriter(
+            exchange,
+            receiver.number,
+            targets,
+            number,
+            self.splits,
+            self.origin,
+            is_indexed=is_indexed,
+            hash_seed=seed,
+        )
 
 
 def sender_of(output: Output, task: int) -> int:
@@ -156,6 +191,14 @@ def run_split(program: Program, number: int, split: Split) -> Iterator[pa.Record
     return _guarded(program, stage, number, lambda: _splits_in(program, [(number, split)]))
 
 
+def run_files(program: Program, sender: int, splits: Sequence[Split]) -> Iterator[pa.RecordBatch]:
+    """Run the first stage of a running stream on the files that the program names, as one sender.
+
+    What comes of each leaves before the next is read, so that all that is sent is known to be of its file.
+    """
+    return _guarded(program, program.stages[0], sender, lambda: _files_in(program, splits))
+
+
 def run_open(program: Program, splits: Sequence[tuple[int, Split]], keeper: Keeper) -> Iterator[pa.RecordBatch]:
     """Run the first stage of a running stream on more splits, one after the other."""
     return _guarded(program, program.stages[0], 0, lambda: _splits_in(program, splits, keeper), keeper)
@@ -166,14 +209,18 @@ def run_whole(program: Program, splits: Sequence[Split]) -> Iterator[pa.RecordBa
     return _guarded(program, program.stages[0], 0, lambda: _splits_in(program, list(enumerate(splits))))
 
 
-def _splits_in(program: Program, splits: Sequence[tuple[int, Split]], keeper: Keeper | None = None) -> Given:
+def _splits_in(
+    program: Program, splits: Sequence[tuple[int, Split]], keeper: Keeper | None = None, base: int | None = None
+) -> Given:
     tree = Tree(program.stages[0].leaves)
     source = tree.source
     used, placer = used_columns(tree), program.placer
     if placer is not None:
         used += [name for name in placer.fields if name not in used]
     at_most = program.options.get("batch_items") or SPLIT_ITEMS
-    base = program.bases.get(splits[0][0], 0) if splits else 0
+    is_guarded = program.options.get("on_error") == "skip"
+    if base is None:
+        base = program.bases.get(splits[0][0], 0) if splits else 0
     origins = Origins()
 
     def arrivals() -> Iterator[Arrival]:
@@ -181,13 +228,14 @@ def _splits_in(program: Program, splits: Sequence[tuple[int, Split]], keeper: Ke
         for number, split in splits:
             origins.begin(number, begin)
             placed, offset = list(program.signals.get(number, ())), 0
-            for rows in split.read(used, at_most):
+            for rows in split.read(with_bad(split, used) if is_guarded else used, at_most):
                 here = [(at - offset, signal) for at, signal in placed if at < offset + rows.num_rows]
                 del placed[: len(here)]
                 if placer is not None:
                     here += placer.among(rows)
                 yield Arrival(rows, tuple(here))
                 offset += rows.num_rows
+            origins.counts[number] = offset
             if placed:
                 yield Arrival(_nothing(source), tuple((0, signal) for _, signal in placed))
             begin += offset
@@ -196,6 +244,50 @@ def _splits_in(program: Program, splits: Sequence[tuple[int, Split]], keeper: Ke
     if keeper is not None:
         return Given(arriving(source, keeper.noted(arrivals()), base, is_open=True), lambda: size, origins)
     return Given(arriving(source, arrivals(), base), lambda: size, origins)
+
+
+def _files_in(program: Program, splits: Sequence[Split]) -> Given:
+    source, origins = Tree(program.stages[0].leaves).source, Origins()
+    legs = Legs(source, program, splits, origins)
+    size = sum(split.bytes for split in splits)
+    return Given(legs, lambda: size, origins, legs)
+
+
+class Legs:
+    """The batches of several files. It pauses behind each of them, until `go_on`.
+
+    Invariant: `file` is the number of the file that is read, and `base` the index of its first item.
+    """
+
+    def __init__(self, source: n.Source, program: Program, splits: Sequence[Split], origins: Origins) -> None:
+        self.source, self.program, self.splits, self.origins = source, program, splits, origins
+        self.file, self.base, self.items = 0, 0, 0
+        self.batches = self._batches()
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        batch = next(self.batches)
+        self.items += batch.rows.num_rows
+        return replace(batch, is_first=batch.is_first and self.file == 0)
+
+    def go_on(self) -> bool:
+        """Go on with the next file; whether there is one."""
+        self.file, self.base = self.file + 1, self.items
+        self.batches = self._batches()
+        return self.file < len(self.splits)
+
+    def _batches(self) -> Iterator[Batch]:
+        if self.file >= len(self.splits):
+            return iter(())
+        read = _splits_in(self.program, [(self.file, self.splits[self.file])], base=self.base)
+        self.origins.begin(self.file, self.base)
+        return read.batches if self.file + 1 == len(self.splits) else _unended(read.batches)
+
+
+def _unended(batches: Iterator[Batch]) -> Iterator[Batch]:
+    return (replace(batch, is_last=False) for batch in batches)
 
 
 def used_columns(tree: Tree) -> list[str]:
@@ -211,6 +303,8 @@ class Given:
     batches: Iterator[Batch]
     bytes: Callable[[], int]
     origins: Origins
+    legs: Legs | None = None
+    """Where these are several files."""
 
 
 SPLIT_ITEMS = 1 << 18
@@ -322,6 +416,7 @@ def _guarded(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a run and, where it fails by a mistake of the user's or of the data, rows that say so."""
     origins = Origins()
+    hide_values(program.hides_values)
     try:
         arrived = given()
         origins = arrived.origins
@@ -330,7 +425,9 @@ def _guarded(
         return
     except PenstockError as error:
         found = failed(stage.number, sender, error, origins, is_split=stage.reads is None)
-        if program.origin is not None:
+        if program.files and found.split is not None:
+            found = named(found, program.files[found.split].label)
+        elif program.origin is not None:
             found = named(found, program.origin.label)
         elif keeper is not None and found.split is not None:
             found = named(found, keeper.label(found.split))
@@ -339,7 +436,7 @@ def _guarded(
 
 def _origins(program: Program, keeper: Keeper | None) -> tuple[Origin, ...]:
     if program.origin is not None:
-        return (program.origin,)
+        return program.files or (program.origin,)
     return () if keeper is None else tuple(keeper.origins)
 
 
@@ -356,17 +453,24 @@ def _run(
 ) -> Iterator[pa.RecordBatch]:
     """Run a stage on what comes in; the rows that leave it."""
     started = time.perf_counter()
-    cores = 1 if keeper is not None else program.cores.get(stage.number, 1)
+    is_open = keeper is not None or given.legs is not None
+    cores = 1 if is_open else program.cores.get(stage.number, 1)
     made = shared(stage.leaves, given.batches, cores, program.options, is_asked=program.is_measured)
     options = {**program.options, **made.options}
-    run = Run(stage.leaves, batches_in=made.batches, is_open=keeper is not None, places=made.places, **options)
+    slots = program.slots.get(stage.number)
+    run = Run(stage.leaves, batches_in=made.batches, is_open=is_open, places=made.places, slots=slots, **options)
     scheduler = run.scheduler()
     if keeper is not None:
         keeper.resume(run)
     outlets = {output.send: _Outlet(program.writer(stage, output, sender)) for output in stage.outputs}
     try:
-        yield from _sent(run, scheduler, outlets)
+        if given.legs is not None:
+            yield from _sent_by_file(program, run, scheduler, outlets, given.legs)
+        else:
+            yield from _sent(run, scheduler, outlets)
+        endings = []
         for more, scheduled in keeper.afterwards(run) if keeper is not None else ():
+            endings.append(more)
             yield from _sent(more, scheduled, outlets)
         state = keeper.keep(run) if keeper is not None else {}
         for outlet in outlets.values():
@@ -375,6 +479,9 @@ def _run(
         for outlet in outlets.values():
             outlet.abort()
         raise
+    skipped = _skipped(program, run, endings, given.origins)
+    if skipped:
+        yield row(0, SKIPPED, sender, stage.number, True, pickle.dumps(skipped))
     statistics = run.statistics()
     items = sum(node.items for node in statistics.nodes[:1])
     rows_out = sum(outlet.rows for outlet in outlets.values())
@@ -393,8 +500,23 @@ def _run(
         state,
         _origins(program, keeper),
         _busy(run),
+        dict(given.origins.counts),
+        len(skipped),
     )
     yield row(0, COUNTED, sender, stage.number, True, pickle.dumps(counted))
+
+
+def _skipped(program: Program, run: Run, endings: Sequence[Run], origins: Origins) -> list[Skipped]:
+    """The letters of a run, and of those that ended idle keys."""
+    label = None if program.origin is None else program.origin.label
+    found = []
+    for each in first_of_each(run.memory.letters):
+        if each.index is None:
+            found.append(Skipped(None, 0, each))
+        else:
+            found.append(Skipped(*origins.place_of(each.index), each, label))
+    last = [each for ending in endings for each in ending.memory.letters]
+    return found + [Skipped(None, 0, each) for each in first_of_each(last)]
 
 
 def _busy(run: Run) -> tuple[float, ...]:
@@ -415,6 +537,20 @@ def _sent(run: Run, scheduler: Runner, outlets: Mapping[n.Send, _Outlet]) -> Ite
         for leaf, rows in output.batches:
             assert isinstance(leaf, n.Send)
             yield from outlets[leaf].send(rows)
+
+
+def _sent_by_file(
+    program: Program, run: Run, scheduler: Runner, outlets: Mapping[n.Send, _Outlet], legs: Legs
+) -> Iterator[pa.RecordBatch]:
+    """The same, one file after the other."""
+    assert isinstance(scheduler, Scheduler)
+    goes_on = True
+    while goes_on:
+        for outlet in outlets.values():
+            outlet.begin_file(program.files[legs.file], legs.base)
+        yield from _sent(run, scheduler, outlets)
+        goes_on = legs.go_on()
+        scheduler.resume()
 
 
 def answered(number: int, work: Callable[[], Any]) -> Iterator[pa.RecordBatch]:
@@ -448,6 +584,10 @@ class _Outlet:
     @property
     def bytes(self) -> int:
         return getattr(self.writer, "bytes", 0)
+
+    def begin_file(self, origin: Origin, first_item: int) -> None:
+        if isinstance(self.writer, BlockWriter):
+            self.writer.begin_file(origin, first_item)
 
     def deliver(self, place: int, signal: Signal) -> None:
         self.signals.append((place, signal))

@@ -12,10 +12,14 @@ import pyarrow as pa
 from penstock.engine.run import Run
 from penstock.engine.statistics import Statistics
 from penstock.graph import nodes as n
+from penstock.graph.running import skipping
 from penstock.graph.tree import At
+from penstock.spark.batch import BatchJob
 from penstock.spark.block import row
+from penstock.spark.folders import refuse_overwriting
 from penstock.spark.format import format_of, is_option
 from penstock.spark.job import Gathered
+from penstock.spark.letters import letters_to
 from penstock.spark.output import Output
 from penstock.spark.part import Part, PartWriter, Staging
 from penstock.spark.run import SparkRun
@@ -74,6 +78,7 @@ def write(
     mode: str = "error",
     control: Sequence[At] = (),
     ordered: bool = False,
+    dead_letter: Any = None,
     on_progress: Callable[..., None] | None = None,
     **options: Any,
 ) -> Written:
@@ -82,17 +87,22 @@ def write(
     of_run = {name: value for name, value in options.items() if name not in of_format}
     schema = pa.schema(list(leaf.shape.fields.items()))
     output = Output(path, format_of(format, schema, of_format), mode)
+    refuse_overwriting(f"write_{format}", output.folder, leaf.source.items, mode, output.part_name(0))
     is_here = leaf.source.items.is_here if spark is None else spark is False
+    if dead_letter is not None:
+        of_run["letters_to"] = letters_to(dead_letter, mode, (leaf,), [output.folder])
+        of_run["on_error"] = skipping(of_run)
     if is_here:
         run = Run((leaf,), control, **of_run)
         with output:
-            parts = _write_here(run, output.staging)
+            parts = _write_here(run, output.staging)  # letters are in place before the result is
             files = output.commit(parts)
         return _written(output, files, parts, run.statistics())
     session = None if isinstance(spark, bool) else spark
     planned = SparkRun((leaf,), control, session, ordered=ordered, on_progress=on_progress, **of_run)
     with output:
-        parts = planned.run(lambda: _parts(planned, output.staging))
+        job = planned.job(is_collected=False, results=PartResults(output.staging))
+        parts = planned.run(lambda: _parts(planned, job), job)
         files = output.commit(parts)
     return _written(output, files, parts, planned.statistics())
 
@@ -101,11 +111,11 @@ def _write_here(run: Run, staging: Staging) -> tuple[Part, ...]:
     with PartWriter(staging, (0,)) as writer:
         for (batch,) in run.batches():
             writer.write(batch)
+        run.warn_late()
         return writer.close()
 
 
-def _parts(run: SparkRun, staging: Staging) -> tuple[tuple[Part, ...], Gathered]:
-    job = run.job(is_collected=False, results=PartResults(staging))
+def _parts(run: SparkRun, job: BatchJob) -> tuple[tuple[Part, ...], Gathered]:
     found = job.run(run.on_progress)
     parts = [part for block in found.results.get(0, []) for part in pickle.loads(block.payload)]
     return tuple(parts), found

@@ -308,3 +308,27 @@ def test_csv_goes_by_the_header_of_the_first_file_that_has_one(tmp_path: Path) -
         ps.DataError, match=r"3.csv', line 1: must have the header of '.*/2.csv', 'a', 'b'; got 'b', 'a'"
     ):
         rows_of(ps.read_csv(tmp_path))
+
+
+# Files of zero bytes
+
+
+@pytest.mark.parametrize("about_bytes", [1, UNCUT])
+def test_a_file_of_zero_bytes_is_a_file_without_items(tmp_path: Path, kind: Kind, about_bytes: int) -> None:
+    kind.write(tmp_path / "2", columns(0))
+    expected = rows_of(kind.read(tmp_path / "2"))
+    for name in "13":
+        (tmp_path / name).write_bytes(b"")
+    stream = kind.read(tmp_path)
+    assert rows_of(stream, about_bytes) == expected
+    assert stream.collect(spark=False).to_pylist() == expected
+    task = in_a_task(items_of(stream))
+    assert read(task, [task.arrived(str(tmp_path / name)) for name in "123"], about_bytes) == expected
+
+
+def test_of_files_of_zero_bytes_alone_no_fields_can_be_inferred(tmp_path: Path, kind: Kind) -> None:
+    (tmp_path / "1").write_bytes(b"")
+    assert rows_of(kind.read(tmp_path, **kind.options)) == []
+    if kind.options:
+        with pytest.raises(ps.GraphError, match=r"all files are empty, so that .*; give schema="):
+            kind.read(tmp_path)

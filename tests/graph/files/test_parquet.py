@@ -186,7 +186,6 @@ def test_a_schema_that_differs(tmp_path: Path, columns: Any, message: str) -> No
 
 
 BAD_FILES = {
-    "no bytes": (b"", "it has no bytes"),
     "text": (b"v,w\n1,2\n" * 10, ""),
     "cut": (None, ""),
 }

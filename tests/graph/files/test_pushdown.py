@@ -64,7 +64,7 @@ NOT_UNDERSTOOD = {
     "arithmetic": lambda v: v + 1 > 3,
     "a call": lambda v: abs(v) > 3,
     "an element": lambda l: l[0] > 3,  # noqa: E741
-    "a string": lambda s: s == "a",
+    "a string": ps.returns(bool, lambda s: s == "a"),
     "a field as it is": lambda b: b,
     "a field after a comparison": lambda v, b: v > 1 and b,
     "a string for a number": lambda v: v == OTHER,

@@ -284,7 +284,7 @@ def test_bad_json(tmp_path: Path, content: Any, message: str, about_bytes: int) 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("", "there must be an object to infer the fields from; got none; give schema="),
+        ("", "all files are empty, so that there is no object to infer the fields from; give schema="),
         ('{"n": null}\n', "the type of 'n' must be told by the first rows; all are null; give schema="),
         ("{}\n", "an item must have at least one field; got none"),
     ],

@@ -65,7 +65,7 @@ def running(stream: ps.Stream, *, buckets: int = 2, ordered: bool = False, **wan
     idle = Wanted(**wanted)
     made = cut([stream.node], is_ordered=ordered, idle=idle)
     refuse_idle(Tree((stream.node,)), made, idle)
-    return Running(stream.node, made, buckets)
+    return Running(stream.node, made, buckets, hash_seed=7)  # as a checkpoint has one
 
 
 def source(t: Any = int, k: Any = str, **fields: Any) -> ps.Stream:

@@ -83,6 +83,19 @@ def test_a_file_that_is_removed_while_it_waits(folder: Path, spark: Any) -> None
     assert sum(table.num_rows for table in seen) == 40
 
 
+@pytest.mark.parametrize("files_per_batch", [1, None])
+def test_a_file_of_zero_bytes_is_a_file_without_items(folder: Path, spark: Any, files_per_batch: int | None) -> None:
+    fill(folder, range(2))
+    empty = folder / "in" / "f001.parquet"
+    put(readings(40, 40), folder / "in" / "f002.parquet", 2)
+    empty.write_bytes(b"")
+    os.utime(empty, (1_700_000_001, 1_700_000_001))
+    stream = averages(folder)
+    handle = ran(stream, folder / "out", folder, spark, files_per_batch=files_per_batch)
+    assert handle.progress().total_items == 80
+    assert written(folder) == rows(right(stream))
+
+
 def test_a_file_with_other_columns(folder: Path, spark: Any) -> None:
     fill(folder, range(1))
     stream = averages(folder)
@@ -98,7 +111,9 @@ def test_the_checkpoint_of_another_graph(folder: Path, spark: Any) -> None:
     fill(folder, range(1))
     ran(averages(folder), folder / "out", folder, spark)
     other = ps.read_parquet(folder / "in").key_by("at").map(mean=mean, state=Average)
-    with pytest.raises(ps.CheckpointError, match=r"must be the checkpoint of this graph; .*key_by"):
+    with pytest.raises(
+        ps.CheckpointError, match=r"must be the checkpoint of this graph; .*by key 'device', is by key 'at'"
+    ):
         ran(other, folder / "out", folder, spark)
 
 

@@ -22,6 +22,7 @@ from penstock.spark.files import Files
 from penstock.spark.stream.checkpoint import Checkpoint
 from penstock.spark.stream.description import describe, differences
 from penstock.spark.stream.signals import Place, values_of
+from penstock.spark.stream.steps import with_slots
 
 
 class Average(ps.State):
@@ -110,21 +111,35 @@ def test_a_source_of_files_tells_its_format_and_its_path(tmp_path: Path) -> None
     assert differences(one, described(ps.read_json(tmp_path / "b")))[0] == "the format of the source was csv, is json"
 
 
-def test_where_streams_meet_nothing_may_change() -> None:
-    items = source()
+def test_where_streams_meet_behind_a_state_nothing_may_change() -> None:
+    items = source().key_by("device").map(average=average, state=Average)
     some, doubled = items.filter(lambda value: value > 1), items.map(twice=lambda value: 2 * value)
     outer = {"how": "outer", "fill": {"twice": 0.0}}
+    reason = "no step may change, because join brings streams together"
     held = described(ps.join(some, doubled))
     assert held["nodes"][-1]["settings"] == {"how": "inner", "fill": "{}", "present": "[]"}
     assert differences(held, described(ps.join(some, doubled))) == []
-    assert differences(held, described(ps.join(some, doubled, **outer))) == ["join: its how was inner, is outer"]
+    assert differences(held, described(ps.join(some, doubled, **outer))) == [
+        "join: its how was inner, is outer",
+        reason,
+    ]
     filled = [
         described(ps.join(some, doubled.filter(lambda value: value > 2), how="outer", fill={"twice": fill}))
         for fill in (0, 1)
     ]
-    assert differences(*filled) == ["join: its fill was {'twice': 0.0}, is {'twice': 1.0}"]
-    swapped = described(ps.join(some.select("value"), doubled.select("twice")), sink="")
-    assert differences(swapped, described(ps.join(doubled.select("twice"), some.select("value")), sink="")) != []
+    assert differences(*filled) == ["join: its fill was {'twice': 0.0}, is {'twice': 1.0}", reason]
+    longer = described(ps.join(some.filter(lambda value: value > 3), doubled))
+    assert differences(held, longer) == ["the graph has the new node filter behind filter", reason]
+
+
+def test_what_spans_items_without_a_key_fixes_the_graph() -> None:
+    regions = source().regions(start=lambda value: value > 3).aggregate(n=ps.count())
+    held = described(regions)
+    assert differences(held, described(regions)) == []
+    assert differences(held, described(regions.filter(lambda n: n > 1))) == [
+        "the graph has the new node filter behind aggregate 'n'",
+        "no step may change, because regions spans items without a key",
+    ]
 
 
 def test_functions_sinks_and_the_number_of_buckets_may_change() -> None:
@@ -190,37 +205,93 @@ def test_other_fields_of_a_state_that_upgrades_are_none() -> None:
     assert differences(now, described()) == ["the state of map 'average' was Mean, is Average"]
 
 
-def test_what_differs_in_a_graph() -> None:
-    values = source(n=int)
-    base = values.map(a=lambda n: n).filter(lambda n: n > 0)
+# Steps that remember nothing may come and go
 
-    def found(now: ps.Stream) -> list[str]:
-        return differences(described(base), described(now))
 
-    assert found(values.map(a=lambda n: n)) == ["the graph has lost filter behind map 'a'"]
-    assert found(base.map(b=lambda n: n)) == ["the graph has the new node map 'b' behind filter"]
-    assert found(values.map(b=lambda n: n).filter(lambda n: n > 0)) == [
-        "the node behind source 'items' was map 'a', is map 'b'",
-        "filter: it has lost 'a'",
-        "filter: it has the new field 'b'",
+def changed(was: ps.Stream, now: ps.Stream) -> list[str]:
+    return differences(described(was), described(now))
+
+
+def averaged(given: ps.Stream, name: str = "average", state: type = Average) -> ps.Stream:
+    return given.map(**{name: average}, state=state)
+
+
+def test_steps_without_a_state_may_come_and_go() -> None:
+    base = averaged(source().key_by("device"))
+    positive = source().filter(lambda value: value > 0)
+    assert changed(base, averaged(positive.key_by("device"))) == []
+    assert changed(averaged(positive.key_by("device")), base) == []
+    assert changed(base, base.filter(lambda average: average > 1).select("device")) == []
+    assert changed(base, averaged(source(unused=int).key_by("device"))) == [], "a new column of the source"
+    assert changed(base, averaged(source().map(value=lambda value: 2 * value).key_by("device"))) == []
+    assert changed(base, base.map_columns(lambda value: value, to={"w": float})) == []
+    assert changed(source().map(a=lambda value: value), source().filter(lambda value: value > 0)) == []
+
+
+def test_steps_with_a_state_may_not() -> None:
+    base = averaged(source().key_by("device"))
+    assert changed(base, averaged(base, "again")) == [
+        "the graph has the new step map 'again', which remembers something"
     ]
-    assert found(values.map(a=lambda n: 1.0 * n).filter(lambda n: n > 0)) == [
-        "map 'a': the field 'a' was int64, is double"
-    ], "of the nodes behind it, nothing is said again"
-    other = source(n=float).map(a=lambda value: 1).filter(lambda n: n > 0)
-    assert found(other)[0] == "source 'items': the field 'n' was int64, is double"
-    stateless = values.map(a=lambda n: n, state=Average).filter(lambda n: n > 0)
-    assert found(stateless) == ["the state of map 'a' was none, is Average"]
-
-
-def test_branches_that_hang_elsewhere_differ() -> None:
-    values = source(n=int)
-    first, one = values.filter(lambda n: n > 0), values.filter(lambda n: n > 0).filter(lambda n: n > 1)
-    both = described(first, first.filter(lambda n: n > 1))
-    assert differences(both, described(first, values.filter(lambda n: n > 1))) == [
-        "filter was behind filter, is behind source 'items'"
+    assert changed(averaged(base, "again"), base) == ["the graph has lost map 'again', which remembers something"]
+    assert changed(base, source()) == ["the graph has lost map 'average', which remembers something"]
+    assert changed(source(), base) == ["the graph has the new step map 'average', which remembers something"]
+    assert changed(base, averaged(source())) == [
+        "the state was shared out by key 'device', is by files, one after the other"
     ]
-    assert differences(described(one), both)[0].startswith("the results were 'filter', are 'filter', 'filter'")
+    assert changed(base, averaged(source().key_by("device", "value"))) == [
+        "the state was shared out by key 'device', is by key 'device' 'value'"
+    ]
+    other = ps.from_items([], schema={"device": int, "value": float})
+    assert changed(base, averaged(other.key_by("device"))) == [
+        "the key of map 'average': the field 'device' was string, is int64"
+    ]
+
+
+def slots(was: ps.Stream, now: ps.Stream) -> list[int]:
+    """The slots of the steps of a graph, after another."""
+    held, new = described(was), described(now)
+    assert differences(held, new) == []
+    return [step["slot"] for stage in with_slots(held["stages"], new["stages"]) for step in stage["steps"]]
+
+
+def test_steps_are_found_by_name_by_label_or_by_order() -> None:
+    keyed = source().key_by("device")
+    both = averaged(averaged(keyed, "a"), "b")
+    assert slots(both, both) == [0, 1]
+    assert slots(both, averaged(averaged(keyed, "b"), "a")) == [1, 0], "by label"
+    assert slots(both, averaged(averaged(keyed, "a"), "c")) == [0, 1], "by order"
+    assert slots(both, averaged(averaged(keyed, "a").named("x"), "b")) == [0, 1], "a name may be given later"
+    x_then_y = averaged(averaged(keyed, "a").named("x"), "b").named("y")
+    assert slots(x_then_y, averaged(averaged(keyed, "c").named("y"), "d").named("x")) == [1, 0], "by name"
+    assert changed(both, averaged(averaged(keyed, "b"), "c")) == [
+        "which step is which cannot be told by their order; give them the names that they had, or will have"
+    ]
+    assert changed(x_then_y, averaged(averaged(keyed, "a").named("x"), "b").named("z")) == [
+        "the graph has the new step map 'b', which remembers something",
+        "the graph has lost map 'b', which remembers something",
+    ]
+
+
+def test_steps_of_one_key_by_stay_together() -> None:
+    keyed = source().key_by("device")
+    one, two = averaged(averaged(keyed, "a"), "b"), averaged(averaged(keyed, "a").key_by("device"), "b")
+    assert changed(one, two) != []
+    assert changed(two, one) != []
+
+
+def test_other_results_need_another_folder() -> None:
+    base = averaged(source().key_by("device"))
+
+    def at(stream: ps.Stream, folder: str | None) -> dict[str, Any]:
+        return describe([stream.node], buckets=8, sink="", folder=folder)
+
+    narrow = base.select("device", "average")
+    assert differences(at(base, "/out"), at(narrow, "/out")) == [
+        "the results in '/out' must keep their fields; it has lost 'value'; write to a new folder"
+    ]
+    assert differences(at(base, "/out"), at(narrow, "/new")) == []
+    assert differences(at(base, None), at(narrow, None)) == [], "a function takes what there is"
 
 
 def test_what_differs_in_an_aggregate() -> None:
@@ -278,33 +349,32 @@ def test_what_differs_in_a_key_and_in_signals() -> None:
     assert differences(held, described(on(keyed, other, Tune))) == [
         "the signal Threshold: the field 'level' was float, is int"
     ]
-    assert "the node behind source 'items' was key_by 'device', is key_by 'value'" in differences(
-        held, described(on(source().key_by("value"), Threshold, Tune))
-    )
+    assert differences(held, described(on(source().key_by("value"), Threshold, Tune))) == [
+        "the state was shared out by key 'device', is by key 'value'"
+    ]
     with pytest.raises(GraphError, match="start: the signals of a stream must have different names; two classes"):
         described(on(keyed, Threshold, other))
 
 
 def test_another_format_is_said_first() -> None:
     assert differences(described() | {"format": 99}, described()) == [
-        "it was written in the format 99 of another Penstock, and this one has 2"
+        "it was written in the format 99 of another Penstock, and this one has 3"
     ]
 
 
 # Opening
 
 
-def test_a_new_folder_is_made_and_the_graph_written_once(tmp_path: Path) -> None:
+def test_a_new_folder_is_made_and_the_graph_written(tmp_path: Path) -> None:
     path = tmp_path / "new" / "ck"
     with Checkpoint(path) as checkpoint:
         assert checkpoint.open(described()) == described()
         assert checkpoint.description() == described()
     assert everything(path / "penstock") == ["batches", "control", "graph.json", "lock", "placed"]
-    before = (path / "penstock" / "graph.json").read_bytes()
     with Checkpoint(path) as checkpoint:
         again = checkpoint.open(described(buckets=99, sink="other"))
-    assert again == described(buckets=8, sink="other"), "the number of buckets is that of the checkpoint"
-    assert (path / "penstock" / "graph.json").read_bytes() == before
+        assert again == described(buckets=8, sink="other"), "the number of buckets is that of the checkpoint"
+        assert checkpoint.description() == again
 
 
 def test_an_address_is_a_path_too(tmp_path: Path) -> None:
@@ -336,10 +406,15 @@ def average_of_n(state: Any) -> float:
     return float(state.n)
 
 
+def averaged_by(state: type) -> ps.Stream:
+    keyed = source().key_by("device").map(average=lambda value, state: value, state=state)
+    return keyed.on(Threshold, level_is_ignored).on(Tune, level_is_ignored)
+
+
 def test_at_most_five_differences_are_told(checkpoint: Checkpoint) -> None:
     checkpoint.close()
-    with pytest.raises(CheckpointError, match=r"'e'; and 6 more; use another folder, or go on with .* made for$"):
-        checkpoint.open(described(source(**dict.fromkeys("abcdef", int))))
+    with pytest.raises(CheckpointError, match=r"'b'; and 4 more; use another folder, or go on with .* made for, or"):
+        checkpoint.open(described(averaged_by(state_like(**dict.fromkeys("abcdef", int)))))
 
 
 @pytest.mark.parametrize("name", ["offsets", "metadata"])

@@ -22,7 +22,6 @@ import penstock as ps
 from penstock.graph import nodes as n
 from penstock.graph.reference import Result
 from penstock.graph.tree import Tree
-from penstock.graph.window import Timed
 from penstock.spark.stream.endings import refuse_endings
 from penstock.spark.stream.handle import start
 
@@ -37,7 +36,7 @@ def is_a_stream(leaf: Any) -> bool:
     Those are in test_idle_windows.py: the reference closes none before its own key has gone on.
     """
     nodes = Tree((leaf,)).nodes
-    if any(isinstance(node, n.KeyedAggregate) and isinstance(node.window, Timed) for node in nodes):
+    if any((window := n.timed_of(node)) is not None and window.late is None for node in nodes):
         return False
     try:
         refuse_endings(Tree((leaf,)))

@@ -62,6 +62,15 @@ def test_processing_time() -> None:
     assert stream.counts["keys"] == 0 and stream.state_bytes == 0
 
 
+def test_each_key_by_has_a_time_of_its_own() -> None:
+    counts = source().key_by("k").map(n=counted, state=Count).select("n", at="t")
+    totals = counts.key_by("n").aggregate(items=ps.count(), last=ps.last("at"))
+    stream = running(totals, time={"n": "at"}, expire_after={"n": 25})
+    assert stream.items([item("a", 0), item("b", 1)]) == []
+    assert stream.items([item("a", 20)]) == []
+    assert stream.items([item("b", 30)]) == [{"n": 1, "items": 2, "last": 1}]
+
+
 def test_ends_of_ones_own_come_in_the_order_of_first_items() -> None:
     def push(v, state):
         state.n += 1

@@ -68,11 +68,11 @@ def waiting(path: Path, checkpoint: Path) -> Waiting:
     return Waiting(items, Checkpoint(checkpoint))
 
 
-def log(checkpoint: Path, name: str, *paths: str) -> None:
+def log(checkpoint: Path, name: str, *paths: str, time: int = 1) -> None:
     """A file of Spark's log of a source: its version, and a line for each file that was taken."""
     folder = checkpoint / "sources" / "0"
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"path": path, "timestamp": 1, "batchId": 0}) for path in paths]
+    lines = [json.dumps({"path": path, "timestamp": time, "batchId": 0}) for path in paths]
     (folder / name).write_text("\n".join(["v1", *lines]))
 
 

@@ -78,7 +78,7 @@ def ran(stream: Any, sink: Any, folder: Path, spark: Any, **options: Any) -> Any
     """Take whatever is there, and stop."""
     given = {"files_per_batch": 1, "trigger": "available"} | options
     handle = stream.start(sink, checkpoint=folder / "ck", spark=spark, **given)
-    assert handle.await_termination(120)
+    assert handle.await_termination(400)
     return handle
 
 
@@ -195,6 +195,77 @@ def test_two_keys_in_order(folder: Path, spark: Any) -> None:
     )
     ran(stream, folder / "out", folder, spark, ordered=True)
     assert ps.read_parquet(folder / "out").collect(spark=False).to_pydict() == right(stream).to_pydict()
+
+
+def test_a_checkpoint_keeps_its_seed_of_hashes(folder: Path, spark: Any) -> None:
+    """Another seed at a later start would look for the state of every key in another bucket or page."""
+    seeds = []
+    for start, seed in enumerate((11, 12)):
+        fill(folder, range(2 * start, 2 * start + 2))
+        stream = ps.read_parquet(folder / "in").key_by("device").map(mean=mean, state=Average)
+        ran(stream, folder / "out", folder, spark, buckets=3, hash_seed=seed)
+        seeds.append(json.loads((folder / "ck" / "penstock" / "graph.json").read_text())["hash_seed"])
+    assert seeds == [11, 11]
+    assert rows(ps.read_parquet(folder / "out").collect(spark=False)) == rows(right(stream))
+
+
+def plain_means(table: pa.Table, known: dict[str, list[float]], least: float = -1.0) -> list[str]:
+    """What the items of a table give behind those of others, in plain Python."""
+    found = []
+    for row in table.to_pylist():
+        if row["value"] > least:
+            values = known.setdefault(row["device"], [])
+            values.append(row["value"])
+            found.append(repr(row | {"mean": sum(values) / len(values)}))
+    return found
+
+
+def test_a_step_without_a_state_changes_and_the_state_goes_on(folder: Path, spark: Any) -> None:
+    """A filter comes, a column that nothing uses comes, and then a field of the results goes, to another folder."""
+    schema, known = readings(0, 1).schema, dict[str, list[float]]()
+
+    def fill(folder: Path, numbers: range) -> None:
+        for number in numbers:
+            table = readings(40 * number, 40).append_column("unused", pa.array(range(40)))
+            put(table, folder / "in" / f"f{number:03}.parquet", number)
+
+    fill(folder, range(2))
+    first = ps.read_parquet(folder / "in", schema=schema).key_by("device").map(mean=mean, state=Average)
+    ran(first, folder / "out", folder, spark)
+    wanted = plain_means(readings(0, 80), known)
+
+    fill(folder, range(2, 4))
+    wider = ps.read_parquet(folder / "in", schema=schema.append(pa.field("unused", pa.int64())))
+    second = wider.filter(lambda value: value > 3).select("at", "device", "value").key_by("device")
+    ran(second.map(mean=mean, state=Average), folder / "out", folder, spark)
+    wanted += plain_means(readings(80, 80), known, 3)
+    assert rows(ps.read_parquet(folder / "out").collect(spark=False)) == sorted(wanted)
+
+    fill(folder, range(4, 5))
+    third = first.select("device", "mean")
+    with pytest.raises(ps.CheckpointError, match=r"must keep their fields; it has lost 'at', .*; write to a new"):
+        third.start(folder / "out", checkpoint=folder / "ck", spark=spark)
+    ran(third, folder / "new", folder, spark)
+    last = [row.split("'mean'")[1] for row in plain_means(readings(160, 40), known)]
+    assert sorted(
+        row.split("'mean'")[1] for row in rows(ps.read_parquet(folder / "new").collect(spark=False))
+    ) == sorted(last)
+
+
+def test_a_step_with_a_state_that_changes_is_refused(folder: Path, spark: Any) -> None:
+    fill(folder, range(1))
+    keyed = ps.read_parquet(folder / "in").key_by("device")
+    ran(keyed.map(mean=mean, state=Average), folder / "out", folder, spark)
+    for other, reason in (
+        (
+            keyed.map(mean=mean, state=Average).map(over=is_over, state=Limit),
+            "the new step map 'over', which remembers",
+        ),
+        (keyed.select("device"), "the graph has lost map 'mean', which remembers something"),
+        (keyed.map(mean=is_over, state=Limit), "the state of map 'mean' was Average, is Limit"),
+    ):
+        with pytest.raises(ps.CheckpointError, match=reason):
+            other.start(folder / "new", checkpoint=folder / "ck", spark=spark)
 
 
 # Signals

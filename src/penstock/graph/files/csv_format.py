@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pacsv
 
-from penstock.errors import DataError, GraphError, quoted
+from penstock.errors import DataError, GraphError, quoted, reason_text
 from penstock.graph.files.lines import Block, after_last_newline
 from penstock.graph.files.paths import first_line
 from penstock.graph.files.rows import Format, shown
@@ -60,9 +60,9 @@ class Dialect:
             table = pacsv.read_csv(pa.BufferReader(line), pacsv.ReadOptions(use_threads=False), self.parsing())
             return tuple(table.schema.names), end
         except (pa.ArrowException, UnicodeDecodeError) as error:
+            told = reason_text(first_line(error))
             raise DataError(
-                f"{block.file.where}, line 1: must be a header; {first_line(error)} in {shown(line)}; give names= if "
-                f"there is none"
+                f"{block.file.where}, line 1: must be a header; {told} in {shown(line)}; give names= if there is none"
             ) from None
 
 
@@ -121,6 +121,6 @@ class CsvFormat(Format):
             return f"must have {count[1]} fields; got {count[2]} in {shown(line)}; {advice}"
         if value:
             name, got = self.columns[int(value[1])], value[3].removeprefix("invalid value ")
-            return f"the field {name!r} must be {value[2]}; got {got}; give schema= another type for it"
+            return f"the field {name!r} must be {value[2]}; got {reason_text(got)}; give schema= another type for it"
         why = "a quote is not closed" if is_open else "it has a line end of another kind in it"
         return f"must be one row; {why} in {shown(line)}; {GOES_ON}"

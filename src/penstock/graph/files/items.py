@@ -151,7 +151,7 @@ def _looked_at(file: File) -> pf.FileInfo:
     except (OSError, pa.ArrowException) as error:
         raise file.unreadable(error) from None
     if info.type == pf.FileType.NotFound:
-        raise DataError(f"{file.where}: must be there until it has been read; it is gone; put it back")
+        raise DataError(f"{file.where}: must be there until it has been read; it is gone; put it back and start again")
     if info.type != pf.FileType.File:
         raise DataError(f"{file.where}: must be a file; it is none; write files only")
     return info

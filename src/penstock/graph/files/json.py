@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pajson
 
-from penstock.errors import GraphError
+from penstock.errors import GraphError, reason_text
 from penstock.graph.files.csv import refuse_unknown_types
 from penstock.graph.files.items import FileItems, FilesPlan
 from penstock.graph.files.layout import layout_of
@@ -45,6 +45,10 @@ def _inferred(source: str, files: Sequence[File]) -> pa.Schema:
         rows = parsed(form, body, None)
         if rows.num_rows:
             return refuse_unknown_types(source, rows.schema)
+    if not any(file.size for file in files):
+        raise GraphError(
+            f"{source}: all files are empty, so that there is no object to infer the fields from; give schema="
+        )
     raise GraphError(f"{source}: there must be an object to infer the fields from; got none; give schema=")
 
 
@@ -80,8 +84,11 @@ class JsonFormat(Format):
             return f"the field {name!r} must be a {changed[2]}; got a {changed[3]} in {shown(line)}; give schema="
         if value:
             found = _fields_with(line, value[2])
-            return f"the field {found} must be {value[1]}; got {value[2]}; give schema= another type for it"
-        return f"must be one JSON object, in one line; got {shown(line)}; {error.removeprefix('JSON parse error: ')}"
+            return (
+                f"the field {found} must be {value[1]}; got {reason_text(value[2])}; give schema= another type for it"
+            )
+        told = reason_text(error.removeprefix("JSON parse error: "))
+        return f"must be one JSON object, in one line; got {shown(line)}; {told}"
 
 
 def _fields_with(line: bytes, text: str) -> str:

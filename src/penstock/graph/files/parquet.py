@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from penstock.errors import DataError
+from penstock.errors import DataError, GraphError
 from penstock.graph.files.items import FileItems, FilesPlan
 from penstock.graph.files.layout import Layout, layout_of
 from penstock.graph.files.paths import File, find, first_line
@@ -38,13 +38,19 @@ def read_items(source: str, path: Any, schema: Any, partitions: bool) -> FileIte
 
 
 def _cut(source: str, files: Sequence[File], declared: pa.Schema | None) -> ParquetCut:
-    """Cuts files that are like the first one. Where there is none yet, they must fit the schema that was given."""
-    if not files:
+    """Cuts files that are like the first one. Where there is none yet, they must fit the schema that was given.
+
+    A file of zero bytes has no items, and no schema either.
+    """
+    first = next((file for file in files if file.size), None)
+    if first is None and declared is None:
+        raise GraphError(f"{source}: all files are empty, so that none has a schema; give schema=")
+    if first is None:
         return ParquetCut(layout_of(source, declared, files, declared), "")
-    with opened(files[0]) as parquet:
+    with opened(first) as parquet:
         layout = layout_of(source, parquet.schema_arrow, files, declared)
-        refuse_other_schema(layout, files[0].path, files[0], parquet.schema_arrow)
-    return ParquetCut(layout, files[0].path)
+        refuse_other_schema(layout, first.path, first, parquet.schema_arrow)
+    return ParquetCut(layout, first.path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +63,7 @@ class ParquetCut:
     def __call__(
         self, files: Sequence[File], about_bytes: int, bounds: Sequence[Bound], columns: Collection[str] | None
     ) -> Sequence[Split]:
+        files = [file for file in files if file.size]
         if about_bytes == UNCUT and not bounds:  # nothing to decide, so that each footer is read when its turn comes
             return joined((RowGroups(self.layout, self.first, file, 0, None, None, file.size) for file in files), UNCUT)
         return list(_packed(self._groups(files, bounds, columns), about_bytes))
@@ -180,8 +187,6 @@ def _rows_at_once(group: Any, roots: Collection[str]) -> int:
 def opened(file: File) -> Iterator[Any]:
     """A Parquet file; what Arrow says of it is said in our words."""
     try:
-        if file.size == 0:
-            raise pa.ArrowInvalid("it has no bytes")
         # The pages of a local file are decoded where they lie; a remote one is asked for a row group at a time.
         stream = pa.memory_map(file.path) if file.is_local else file.filesystem.open_input_file(file.path)
         with stream, pq.ParquetFile(stream, pre_buffer=not file.is_local) as parquet:

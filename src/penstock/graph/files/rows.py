@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from penstock.errors import DataError
+from penstock.errors import HIDDEN, DataError, hides_values
 from penstock.graph.files.layout import Layout
 from penstock.graph.files.lines import BLOCK_BYTES, MARK, Block, Range, blocks, place, ranges, refuse_bad_text
 from penstock.graph.files.paths import File
-from penstock.graph.split import Split, joined
+from penstock.graph.split import BAD, Split, bad_record, joined
 from penstock.kernels.lines import NEWLINE
 
 SHOWN_BYTES = 80
@@ -65,11 +65,27 @@ class Rows(Split):
     def bytes(self) -> int:
         return self.range.stop - self.range.start
 
+    @property
+    def tells_bad(self) -> bool:
+        return True
+
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
+        if columns is not None and BAD in columns:
+            yield from self._read_tolerant([name for name in columns if name != BAD], at_most)
+            return
         flat, roots = self.layout.wanted(columns)
         for block in bodies(self.format, self.range):
             for batch in parsed(self.format, block, roots).to_batches(max_chunksize=at_most):
                 yield self.layout.finished(batch, self.range.file, flat)
+
+    def _read_tolerant(self, columns: Collection[str], at_most: int) -> Iterator[pa.RecordBatch]:
+        flat, roots = self.layout.wanted(columns)
+        schema = pa.schema([self.layout.schema.field(name) for name in roots])
+        for block in bodies(self.format, self.range):
+            for table, told in tolerant(self.format, block, roots, schema):
+                for batch in table.to_batches(max_chunksize=at_most):
+                    made = self.layout.finished(batch, self.range.file, flat)
+                    yield made.append_column(BAD, pa.repeat(pa.scalar(told, pa.string()), batch.num_rows))
 
 
 @dataclass(frozen=True)
@@ -107,6 +123,35 @@ def parsed(form: Format, block: Block, columns: Sequence[str] | None) -> pa.Tabl
     if not _is_row_each(form, table, block.data) or form.unseen(block.data) is not None:
         raise _located(form, block, columns)
     return table
+
+
+def tolerant(
+    form: Format, block: Block, columns: Sequence[str], schema: pa.Schema
+) -> Iterator[tuple[pa.Table, str | None]]:
+    """The rows of a block, in order, in pieces: those of good lines; each bad one as a row of nulls, with the reason.
+
+    A block that is not good as a whole is halved, and so on, so that a few bad lines cost a few times their logarithm.
+    """
+    try:
+        yield parsed(form, block, columns), None
+        return
+    except DataError as error:
+        ends = _ends(block.data)
+        if len(ends) == 1:
+            yield _bad_line(block, schema, error)
+            return
+    middle = int(ends[len(ends) // 2 - 1])
+    for start, stop in ((0, middle), (middle, len(block.data))):
+        yield from tolerant(form, Block(block.file, block.at + start, block.data[start:stop].copy()), columns, schema)
+
+
+def _bad_line(block: Block, schema: pa.Schema, error: DataError) -> tuple[pa.Table, str]:
+    """A row of nulls for a line that is bad, and what is wrong with it."""
+    nulls = pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
+    where = place(block.file, block.at)
+    said = str(error).removeprefix(f"{block.file.where}, {where}: ")
+    record = block.data.tobytes().rstrip(b"\r\n").decode(errors="backslashreplace")
+    return nulls, bad_record(said, block.file.path, where, record)
 
 
 def _is_row_each(form: Format, table: pa.Table, data: np.ndarray) -> bool:
@@ -155,5 +200,7 @@ def _said(form: Format, data: np.ndarray, columns: Sequence[str] | None) -> str 
 
 def shown(line: bytes) -> str:
     """A line for a message."""
+    if hides_values():
+        return HIDDEN
     text = line[:SHOWN_BYTES].decode("utf-8", "replace")
     return repr(text) if len(line) <= SHOWN_BYTES else f"{text!r}..."

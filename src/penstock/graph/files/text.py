@@ -13,10 +13,12 @@ from penstock.errors import GraphError
 from penstock.graph.files.items import FileItems, FilesPlan
 from penstock.graph.files.keys import constants
 from penstock.graph.files.layout import Layout, layout_of
-from penstock.graph.files.lines import BLOCK_BYTES, Block, Range, blocks, ranges, refuse_bad_text
+from penstock.graph.files.lines import BLOCK_BYTES, Block, Range, blocks, is_text, place, ranges, refuse_bad_text
 from penstock.graph.files.paths import File, find
-from penstock.graph.split import Split, joined
-from penstock.kernels.lines import line_bounds
+from penstock.graph.split import BAD, Split, bad_record, joined
+from penstock.kernels.lines import NEWLINE, line_bounds
+
+RETURN = ord("\r")
 
 
 def read_items(
@@ -69,19 +71,56 @@ class Lines(Split):
     def bytes(self) -> int:
         return self.range.stop - self.range.start
 
+    @property
+    def tells_bad(self) -> bool:
+        return True
+
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
-        flat, _ = self.fields.layout.wanted(columns)
+        is_tolerant = columns is not None and BAD in columns
+        flat, _ = self.fields.layout.wanted(None if columns is None else [name for name in columns if name != BAD])
         given = constants(self.range.file, self.fields.layout.keys)
         given[self.fields.file or ""] = pa.scalar(self.range.file.path)
         scratch = Scratch()
         for block in blocks(self.range):
-            refuse_bad_text(block)
-            made = scratch.columns(block, self.fields, flat)
+            if not is_tolerant:
+                refuse_bad_text(block)
+            bad = _bad_lines(block) if is_tolerant else {}
+            made = scratch.columns(block if not bad else _mended(block, bad), self.fields, flat)
             rows = len(next(iter(made.values())))
             arrays = [made[name] if name in made else pa.repeat(given[name], rows) for name in flat]
             whole = pa.RecordBatch.from_arrays(arrays, names=flat)
+            if is_tolerant:
+                whole = whole.append_column(BAD, _told(block, bad, rows))
             for start in range(0, rows, at_most):
                 yield whole.slice(start, at_most)
+
+
+def _bad_lines(block: Block) -> dict[int, tuple[int, int]]:
+    """The lines of a block that are no text, by their numbers: where each begins and ends."""
+    if is_text(block.data):
+        return {}
+    ends = [*(np.flatnonzero(block.data == NEWLINE) + 1).tolist()]
+    ends += [len(block.data)] if not ends or ends[-1] < len(block.data) else []
+    bounds = enumerate(zip([0, *ends], ends, strict=False))
+    return {at: (start, stop) for at, (start, stop) in bounds if not is_text(block.data[start:stop])}
+
+
+def _mended(block: Block, bad: dict[int, tuple[int, int]]) -> Block:
+    """The same lines, with a question mark for every byte of those that are no text, so that they can be told apart."""
+    data = block.data.copy()
+    for start, stop in bad.values():
+        line = data[start:stop]
+        line[(line != NEWLINE) & (line != RETURN)] = ord("?")
+    return Block(block.file, block.at, data)
+
+
+def _told(block: Block, bad: dict[int, tuple[int, int]], rows: int) -> pa.Array:
+    told: list[str | None] = [None] * rows
+    for at, (start, stop) in bad.items():
+        record = block.data[start:stop].tobytes().rstrip(b"\r\n").decode(errors="backslashreplace")
+        where = place(block.file, block.at + start)
+        told[at] = bad_record("must be text in UTF-8", block.file.path, where, record)
+    return pa.array(told, pa.string())
 
 
 class Scratch:

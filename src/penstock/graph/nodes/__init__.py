@@ -5,9 +5,9 @@ and has a shape of its own: the fields of its items, the regions they lie in, th
 other kinds; each backend has a rule for each of these.
 """
 
-from penstock.graph.nodes.base import GraphNode, Region, Shape, Source, Step
+from penstock.graph.nodes.base import GraphNode, Region, Shape, Source, Step, resolve
 from penstock.graph.nodes.cleaning import DropNulls, FillNull
-from penstock.graph.nodes.flexible import flexible
+from penstock.graph.nodes.flexible import flexible, on_core
 from penstock.graph.nodes.folds import Folding
 from penstock.graph.nodes.items import (
     Filter,
@@ -18,13 +18,14 @@ from penstock.graph.nodes.items import (
     Select,
     Stateful,
     can_have_copies,
-    on_core,
     with_copies,
+    with_title,
 )
 from penstock.graph.nodes.joins import Join, Meet, Merge, stem
-from penstock.graph.nodes.keyed import Emit, KeyBy
+from penstock.graph.nodes.keyed import Emit, KeyBy, key_by
 from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions, Through
 from penstock.graph.nodes.stage import PLACE, Received, Send
+from penstock.graph.nodes.tides import LateItems, Tide, late_items, timed_of
 from penstock.graph.nodes.windows import KeyedAggregate, KeyRegions, keyed_aggregate
 
 KINDS: tuple[type[GraphNode], ...] = (
@@ -46,8 +47,10 @@ KINDS: tuple[type[GraphNode], ...] = (
     Select,
     Join,
     Merge,
+    LateItems,
+    Tide,
 )
-"""All node kinds that a user can make. A backend has a rule for each of them; a test demands it."""
+"""All node kinds of a graph that runs. A backend has a rule for each of them; a test demands it."""
 
 STAGE_KINDS: tuple[type[GraphNode], ...] = (Received, Send)
 """The kinds that stand at the ends of a stage."""
@@ -71,6 +74,7 @@ __all__ = [
     "KeyBy",
     "KeyRegions",
     "KeyedAggregate",
+    "LateItems",
     "Map",
     "MapColumns",
     "Meet",
@@ -85,10 +89,16 @@ __all__ = [
     "Stateful",
     "Step",
     "Through",
+    "Tide",
     "can_have_copies",
     "flexible",
+    "key_by",
     "keyed_aggregate",
+    "late_items",
     "on_core",
+    "resolve",
     "stem",
+    "timed_of",
     "with_copies",
+    "with_title",
 ]

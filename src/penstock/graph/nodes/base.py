@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import GraphError, quoted
 from penstock.graph import types
-from penstock.graph.function import Function, bind
+from penstock.graph.function import RESOLVING, Function, Undeclared, bind, undeclared
 from penstock.graph.record import Record
 
 if TYPE_CHECKING:
@@ -44,6 +45,11 @@ class Shape:
     regions: tuple[Region, ...] = ()
     key: KeyBy | None = None
     key_depth: int = 0
+    unkeyed: str = ""
+    """Why there is no one key, where streams of several keys have met; empty elsewhere. What needs a key fails with it.
+
+    Invariant: it is empty where there is a key; else `key_depth` is how many regions were open there.
+    """
 
     @cached_property
     def parents(self) -> Fields:
@@ -72,6 +78,11 @@ class Shape:
         """Whether the items of the innermost region, and not the region as a whole, are spread over keys."""
         return self.key is not None and self.key_depth == self.depth
 
+    @property
+    def is_unkeyed_here(self) -> bool:
+        """Whether the items of the innermost region come from streams of several keys."""
+        return bool(self.unkeyed) and self.key_depth == self.depth
+
 
 @dataclass(frozen=True, eq=False)
 class GraphNode:
@@ -83,6 +94,8 @@ class GraphNode:
     """How many copies of this node may help it, on other cores."""
     core: int | None = field(default=None, kw_only=True)
     """Which core this node is to be at work on, where there are several."""
+    title: str | None = field(default=None, kw_only=True)
+    """The name by which a checkpoint and options know this step, where the user chose one."""
 
     @property
     def label(self) -> str:
@@ -95,7 +108,19 @@ class GraphNode:
 
     @cached_property
     def shape(self) -> Shape:
-        return self._shape()
+        """The fields, regions and key of the items that leave. `Undeclared` where a call has to show a type first.
+
+        Invariant: `_undeclared` is there exactly as long as the shape is not known for that reason.
+        """
+        if not RESOLVING.get() and (asked := self.__dict__.get("_undeclared")) is not None:
+            raise asked.with_traceback(None)
+        try:
+            found = self._shape()
+        except Undeclared as error:
+            self.__dict__["_undeclared"] = error
+            raise
+        self.__dict__.pop("_undeclared", None)
+        return found
 
     def _shape(self) -> Shape:
         raise NotImplementedError
@@ -134,6 +159,11 @@ class GraphNode:
         if len(set(names)) < len(names):
             raise self.fail(f"fields must have different names; got {quoted(names)}")
 
+    def _must_be_clear(self, given: Shape, what: str) -> None:
+        """Refuse what belongs to a key, or to the whole stream, where streams of several keys have met."""
+        if given.unkeyed:
+            raise self.fail(f"{what} must belong to one key, or to a stream that has none; {given.unkeyed}")
+
     def _must_have(self, name: str, fields: Fields, of: str = "of the item") -> pa.DataType:
         if not isinstance(name, str) or name not in fields:
             raise self.fail(
@@ -164,7 +194,8 @@ class Step(GraphNode):
     before: GraphNode
 
     def __post_init__(self) -> None:
-        _ = self.shape
+        with suppress(Undeclared):  # then it is checked when a run starts
+            _ = self.shape
 
     @property
     def inputs(self) -> tuple[GraphNode, ...]:
@@ -176,9 +207,30 @@ class Step(GraphNode):
         return self.before.shape
 
     def _bind(self, what: str, function: Any, **options: Any) -> Function:
-        return bind(f"{self.label}{what}", function, options.pop("scope", self.given.scope), **options)
+        scope = options.pop("scope", None)
+        scope = self.given.scope if scope is None else scope
+        return bind(f"{self.label}{what}", function, scope, warned=self.__dict__.get("_warned", ()), **options)
 
     def _probe(self, records: Mapping[str, type[Record]]) -> Callable[[Function], Any]:
         from penstock.graph.reference import first_result
 
-        return lambda function: first_result(self.before, function, records)
+        def probe(function: Function) -> Any:
+            if RESOLVING.get():
+                return first_result(self.before, function, records)
+            self.__dict__["_warned"] = (*self.__dict__.get("_warned", ()), function.call)
+            raise undeclared(function)
+
+        return probe
+
+
+def resolve(nodes: Iterable[GraphNode]) -> None:
+    """Make the types of all results known as a run starts: functions that tell theirs in no other way are called.
+
+    Requires nodes in the order of the stream.
+    """
+    before = RESOLVING.set(True)
+    try:
+        for node in nodes:
+            _ = node.shape, node.functions
+    finally:
+        RESOLVING.reset(before)

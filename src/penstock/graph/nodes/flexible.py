@@ -1,4 +1,4 @@
-"""Nodes that copies may help: what can be, and how a join is made so with all that it does."""
+"""Nodes that copies may help, or that have a core of their own; and how a join is made so with all that it does."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from penstock.graph.nodes.base import GraphNode, Step
 from penstock.graph.nodes.items import Filter, Map, Select, check_copies, with_copies
 from penstock.graph.nodes.joins import Join, Merge
+from penstock.graph.nodes.keyed import KeyBy
 
 SPLITS = ("central", "beta")
 """How the sides of a flexible join are shared out."""
@@ -15,6 +16,8 @@ SPLITS = ("central", "beta")
 
 def flexible(node: GraphNode, copies: Any, split: Any) -> GraphNode:
     """A node that copies may help; refused where these could not do the same."""
+    if isinstance(node, KeyBy) and node.is_kept:
+        return replace(node, before=flexible(node.before, copies, split))
     check_copies(node, copies)
     if split not in SPLITS:
         raise node.fail(f"flexible: split= must be 'central' or 'beta'; got {split!r}")
@@ -32,6 +35,17 @@ def flexible(node: GraphNode, copies: Any, split: Any) -> GraphNode:
     if split != "central":
         raise node.fail(f"flexible: split={split!r} is for joins, which have several inputs; leave it out")
     return with_copies(node, copies)
+
+
+def on_core(node: GraphNode, core: Any) -> GraphNode:
+    """A node that is at work on a core of its own choice."""
+    if isinstance(node, KeyBy) and node.is_kept:
+        return replace(node, before=on_core(node.before, core))
+    if not isinstance(core, int) or isinstance(core, bool) or core < 0:
+        raise node.fail(f"on_core: must be the number of a core, from 0 on; got {core!r}")
+    if not node.inputs:
+        raise node.fail("on_core: the source is read where the first node behind it is at work; put `on_core` there")
+    return replace(node, core=core)
 
 
 def _join_of(node: GraphNode) -> Join | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,7 @@ import pyarrow.types as pt
 
 from penstock.errors import GraphError, quoted
 from penstock.graph import types
-from penstock.graph.function import Function, bind, parameter_fields
+from penstock.graph.function import Function, Undeclared, bind, parameter_fields
 from penstock.graph.nodes.base import GraphNode, Shape, Step
 from penstock.graph.record import Record, Signal, State
 
@@ -37,6 +38,8 @@ class Stateful(Step):
     def _check_state(self) -> None:
         if self.state is not None and not (isinstance(self.state, type) and issubclass(self.state, State)):
             raise self.fail(f"state= must be a class derived from ps.State; got {self.state!r}")
+        if self.state is not None:
+            self._must_be_clear(self.given, "its state")
 
     @property
     def records(self) -> Mapping[str, type[Record]]:
@@ -146,13 +149,13 @@ def can_have_copies(node: GraphNode) -> bool:
     return not isinstance(node, Stateful) or (node.state is None and not node.has_end)
 
 
-def on_core(node: GraphNode, core: Any) -> GraphNode:
-    """A node that is at work on a core of its own choice."""
-    if not isinstance(core, int) or isinstance(core, bool) or core < 0:
-        raise node.fail(f"on_core: must be the number of a core, from 0 on; got {core!r}")
+def with_title(node: GraphNode, title: Any) -> GraphNode:
+    """The same node under a name of the user's choice."""
+    if not isinstance(title, str) or not title:
+        raise node.fail(f"named: the name of a step must be a text that is not empty; got {title!r}")
     if not node.inputs:
-        raise node.fail("on_core: the source is read where the first node behind it is at work; put `on_core` there")
-    return replace(node, core=core)
+        raise node.fail("named: a source has its name where it is made, with name=; put `named` after a step")
+    return replace(node, title=title)
 
 
 def names_of(names: Any) -> tuple[str, ...]:
@@ -176,7 +179,8 @@ class Filter(Stateful):
 
     def _shape(self) -> Shape:
         self._check_state()
-        _ = self.predicate
+        with suppress(Undeclared):  # the shape does not depend on it
+            _ = self.predicate
         return self.given
 
     @property

@@ -7,7 +7,8 @@ index.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from penstock.errors import quoted
 from penstock.graph import types
+from penstock.graph.function import Undeclared
 from penstock.graph.nodes.base import Fields, GraphNode, Shape, Source
 from penstock.graph.nodes.cleaning import DropNulls, FillNull
 from penstock.graph.nodes.items import Filter, FlatMap, Map, MapColumns, Select, names_of
@@ -57,13 +59,13 @@ def may_drop(node: GraphNode, to: GraphNode) -> bool:
 def maker(node: GraphNode, name: str) -> Maker:
     """Where the value of a field was made that leaves this node."""
     while True:
-        found = _before(node, name)
+        found = made_before(node, name)
         if found is None:
             return node, name
         node, name = found
 
 
-def _before(node: GraphNode, name: str) -> Maker | None:
+def made_before(node: GraphNode, name: str) -> Maker | None:
     """Whose field of which name this one is, unchanged; None where it is made here."""
     if isinstance(node, (Map, MapColumns, FillNull)):
         return None if name in _set_by(node) else (node.before, name)
@@ -77,6 +79,11 @@ def _before(node: GraphNode, name: str) -> Maker | None:
         return None  # of the first item of the region
     if isinstance(node, (DropNulls, Filter, Emit, KeyBy, Send, Regions)):
         return node.before, name
+    if isinstance(node, Meet) and name in node.sides[0].shape.parents:
+        return node.sides[0], name  # all sides lie in the same regions
+    if isinstance(node, Merge):
+        makers = {maker(side, name) for side in node.sides}
+        return makers.pop() if len(makers) == 1 else None
     if isinstance(node, Join) and name not in node.fill:
         return next(((side, name) for side in node.sides if name in side.shape.fields), None)
     return None
@@ -103,7 +110,8 @@ class Meet(GraphNode):
     sides: tuple[GraphNode, ...]
 
     def __post_init__(self) -> None:
-        _ = self.shape
+        with suppress(Undeclared):  # then it is checked when a run starts
+            _ = self.shape
 
     @property
     def inputs(self) -> tuple[GraphNode, ...]:
@@ -122,8 +130,39 @@ class Meet(GraphNode):
                     f"{_regions(side)}; close regions with aggregate or close before, or split inside of them"
                 )
         keys = {(side.shape.key, side.shape.key_depth) for side in self.sides}
-        key, depth = keys.pop() if len(keys) == 1 else (None, 0)
-        return Shape({}, first.shape.regions, key, depth)
+        if len(keys) == 1 and not any(side.shape.unkeyed for side in self.sides):
+            return Shape({}, first.shape.regions, first.shape.key, first.shape.key_depth)
+        return Shape({}, first.shape.regions, None, first.shape.depth, self._unkeyed())
+
+    def _unkeyed(self) -> str:
+        """Why the sides have no one key that could be kept without more."""
+        before = [side.shape.unkeyed for side in self.sides if side.shape.unkeyed]
+        if before:
+            return before[0]
+        if key_of(self.sides) is not None:
+            return (
+                f"all sides of {self.label} are grouped by {quoted(_key(self.sides[0]).names)}, each by itself, but "
+                f"its items need not have that field any more; keep it on all sides, unchanged, or write key_by behind "
+                f"{self.label}, or before the streams part"
+            )
+        first, *others = (f"side {at} {{}}by {_grouping(side)}" for at, side in enumerate(self.sides))
+        groups = ", ".join([first.format("is grouped "), *(other.format("") for other in others)])
+        return f"at {self.label}, {groups}; write key_by behind {self.label} to choose the key"
+
+    @cached_property
+    def kept_key(self) -> tuple[str, ...]:
+        """The fields, of the items here, by which all sides are grouped; none where that is no key of all of them.
+
+        Where all sides have the very same node for their key, the shape has it, and there is nothing to give again.
+        """
+        makers = None if self.shape.key is not None else key_of(self.sides)
+        if makers is None or not all(self._holds(name, made) for name, made in makers.items()):
+            return ()
+        return tuple(makers)
+
+    def _holds(self, name: str, made: Maker) -> bool:
+        """Whether a field of every item here is the one that was made there."""
+        return name in self.shape.scope and maker(self, name) == made
 
     def _check_stem(self, at: int, side: GraphNode) -> None:
         first = self.sides[0]
@@ -139,6 +178,34 @@ class Meet(GraphNode):
                 f"{_numbered_by(other)}; split behind {_later(mine, other).label}, or bring the sides together before "
                 f"it"
             )
+
+
+def key_of(sides: Sequence[GraphNode]) -> Mapping[str, Maker] | None:
+    """The key by which all of some streams are grouped: its names in the first, and where each field was made.
+
+    None where they have several keys, or some have none. Two keys are one if their fields were made at the same places.
+    """
+    shapes = [side.shape for side in sides]
+    if any(shape.key is None or not shape.is_keyed_here for shape in shapes):
+        return None
+    first, *others = (_makers(_key(side)) for side in sides)
+    return first if all(set(other.values()) == set(first.values()) for other in others) else None
+
+
+def _key(side: GraphNode) -> KeyBy:
+    assert side.shape.key is not None
+    return side.shape.key
+
+
+def _makers(key: KeyBy) -> dict[str, Maker]:
+    return {name: maker(key.before, name) for name in key.names}
+
+
+def _grouping(side: GraphNode) -> str:
+    """By what a stream is grouped, for messages: the fields, and what made each."""
+    if side.shape.key is None:
+        return "nothing"
+    return ", ".join(f"{name!r} of {made.label}" for name, (made, _) in _makers(side.shape.key).items())
 
 
 def _regions(node: GraphNode) -> str:
@@ -243,6 +310,9 @@ class Merge(Meet):
     @property
     def label(self) -> str:
         return "merge"
+
+    def _holds(self, name: str, made: Maker) -> bool:
+        return name in self.shape.scope and all(maker(side, name) == made for side in self.sides)
 
     def _shape(self) -> Shape:
         found, fields = self._together(), self.sides[0].shape.fields

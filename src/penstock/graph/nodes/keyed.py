@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
+from weakref import WeakValueDictionary
 
 from penstock.errors import quoted
 from penstock.graph import types
 from penstock.graph.function import Function, Returns
-from penstock.graph.nodes.base import Shape, Step
+from penstock.graph.nodes.base import GraphNode, Shape, Step
 from penstock.graph.nodes.items import predicate
 from penstock.graph.record import Signal
 
@@ -20,6 +21,8 @@ class KeyBy(Step):
     """Group the items by fields: from here on, state belongs to a key."""
 
     names: tuple[str, ...]
+    is_kept: bool = False
+    """Whether it gives streams that have met the key that all of them had, so that it belongs to the meet before."""
 
     @property
     def label(self) -> str:
@@ -32,7 +35,24 @@ class KeyBy(Step):
             t = self._must_have(name, self.given.scope, "of the item or of a parent")
             if not (types.is_scalar(t) or types.is_text(t)):
                 raise self.fail(f"a key must be numbers, booleans, times, strings or bytes; {name!r} is {t}")
-        return replace(self.given, key=self, key_depth=self.given.depth)
+        return replace(self.given, key=self, key_depth=self.given.depth, unkeyed="")
+
+
+_GIVEN: WeakValueDictionary[tuple[int, tuple[str, ...]], KeyBy] = WeakValueDictionary()
+"""Every key in use, by the node before it and its fields. A key holds that node, so that the id stays its own."""
+
+
+def key_by(before: GraphNode, names: tuple[str, ...]) -> KeyBy:
+    """The node that groups a stream by fields: one and the same for all who ask for it.
+
+    So streams that are grouped one by one, and meet again, have one key, one shuffle and one numbering.
+    """
+    if not all(isinstance(name, str) for name in names):
+        return KeyBy(before, names)  # which refuses them
+    made = _GIVEN.get((id(before), names))
+    if made is None:
+        made = _GIVEN[id(before), names] = KeyBy(before, names)
+    return made
 
 
 @dataclass(frozen=True, eq=False)

@@ -88,6 +88,8 @@ class Regions(Step):
                 f"regions of a key lie in the order of its items, outside of all regions, and {self.given.depth} are "
                 f"open here; close them with aggregate or close before, or find the regions before key_by"
             )
+        if self.given.is_unkeyed_here:
+            self._must_be_clear(self.given, "its regions")
         _ = self.start
         parent = {name: self._must_have(name, self.given.fields) for name in self.by}
         for name, t in parent.items():
@@ -133,6 +135,7 @@ class Aggregate(Step):
     @property
     def region(self) -> Region:
         if not self.given.regions:
+            self._must_be_clear(self.given, "its results")
             raise self.fail(
                 "must stand inside a region, and none is open here; open one with enumerate or regions, or group the "
                 "items with key_by"

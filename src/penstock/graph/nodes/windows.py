@@ -24,15 +24,9 @@ class Begun(State):
 
 
 class Progress(State):
-    """What is remembered of a key beside its open windows: how many items it had, or its newest time."""
+    """What is remembered of a key beside its open windows: how many items it had, or its rank among the keys."""
 
     at: int
-
-
-class FloatProgress(State):
-    """The same where times are floats."""
-
-    at: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +74,7 @@ class KeyedAggregate(Stateful):
         return self.given_keep if is_found else (*self.given_keep, *self.added)
 
     def _shape(self) -> Shape:
+        self._must_be_clear(self.given, "its windows")
         if self.given.key is None or self.given.depth:
             raise self.fail(_nowhere(self.given))
         if not self.given_results:
@@ -161,10 +156,14 @@ def keyed_aggregate(
     """The node, with a window whose numbers are in the unit of its field, and the state that it needs."""
     state: type[State] = Begun if isinstance(window, (Whole, Found)) else Progress
     if isinstance(window, Timed):
-        where, fields = f"window {window.field!r}", before.shape.scope
-        if not isinstance(window.field, str) or window.field not in fields:
-            near = types.nearest(str(window.field), fields)
-            raise before.fail(f"{where}: must be a field of the item; there are {quoted(fields)}{near}")
-        window = timed(window, where, fields[window.field])
-        state = FloatProgress if window.is_float else Progress
+        window = resolved(before, window)
     return KeyedAggregate(before, state, (), results, window, keep)
+
+
+def resolved(before: GraphNode, window: Timed) -> Timed:
+    """Windows of time behind a node, with their numbers in the unit of their field."""
+    where, fields = f"window {window.field!r}", before.shape.scope
+    if not isinstance(window.field, str) or window.field not in fields:
+        near = types.nearest(str(window.field), fields)
+        raise before.fail(f"{where}: must be a field of the item; there are {quoted(fields)}{near}")
+    return timed(window, where, fields[window.field])

@@ -15,14 +15,15 @@ from penstock.errors import InternalError, PenstockError
 from penstock.graph.files.items import FileItems
 from penstock.graph.record import Signal
 from penstock.graph.source import UNCUT
-from penstock.graph.split import NoItems, Split
+from penstock.graph.split import BAD, NoItems, Split
 from penstock.spark.block import Block, Origin
 from penstock.spark.failure import Failed
 from penstock.spark.frame import FrameSplit
 from penstock.spark.stream.checkpoint import Checkpoint
 from penstock.spark.stream.control import Pending, Planned
+from penstock.spark.stream.groups import groups_of
 from penstock.spark.stream.keeper import StateKeeper
-from penstock.spark.task import Program, failing, run_open, run_split
+from penstock.spark.task import Program, failing, run_files, run_open, run_split
 
 FILE, SIGNAL = -4, -5
 """What stands in the column `stage` of rows that name a file that has arrived, or a signal; `head` is the path."""
@@ -51,6 +52,14 @@ class Reader:
             return Piece(Origin(False, path), NoItems(), (signal,))
         assert self.items is not None
         return Piece(Origin(True, path), ArrivedFile(self.items, path, block.sender))
+
+    def group(self, block: Block, name: str | None) -> list[Piece] | None:
+        """The files that are read with the one that a row names; none, where another task does. None without groups."""
+        groups = groups_of(self.checkpoint, name)
+        if groups is None or block.stage == SIGNAL or self.items is None:
+            return None
+        found = groups.begun_by(bytes(block.head).decode(), block.sender)
+        return [Piece(Origin(True, path), ArrivedFile(self.items, path, size)) for path, size in found]
 
     def placer(self, batch: int, first: int | None = None) -> Pending | None:
         """What finds those places in a micro-batch whose first item has this index, or the one that was noted."""
@@ -84,24 +93,40 @@ class ArrivedFile(Split):
     label: str
     bytes: int
 
+    @property
+    def tells_bad(self) -> bool:
+        return self.items.format != "parquet"
+
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
         file = self.items.arrived(self.label, self.bytes)
-        for split in self.items.splits_of([file], UNCUT, columns):
-            yield from split.read(columns, at_most)
+        plain = None if columns is None else [name for name in columns if name != BAD]
+        for split in self.items.splits_of([file], UNCUT, plain):
+            is_tolerant = columns is not None and BAD in columns and split.tells_bad
+            yield from split.read(columns if is_tolerant else plain, at_most)
 
 
 def run_pieces(
-    program: Program, reader: Reader, arrived: Iterable[Block], batch: int, partition: int
+    program: Program, reader: Reader, arrived: Iterable[Block], batch: int, partition: int, groups: str | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Run the first stage on each piece that a task is given; all in order, where signals are placed among them."""
+    """Run the first stage on each piece that a task is given; all in order, where signals are placed among them.
+
+    `groups` is the name of the groups of the micro-batch, where it has many files.
+    """
     placer = reader.placer(batch)
     taken = filter(reader.takes, arrived)
     for ordinal, block in enumerate(taken if placer is None else sorted(taken, key=_in_order)):
         sender = partition << 32 | ordinal
         try:
-            piece = reader.piece(block, batch)
+            found = reader.group(block, groups)
+            piece = reader.piece(block, batch) if found is None else None
         except PenstockError as error:
             yield from failing(program, Failed(0, sender, error))
+            continue
+        if piece is None:
+            if found:
+                origins = tuple(piece.origin for piece in found)
+                program_ = replace(program, origin=origins[0], files=origins, signals={}, placer=placer)
+                yield from run_files(program_, sender, [piece.split for piece in found])
             continue
         placed = {sender: tuple((0, signal) for signal in piece.signals)}
         yield from run_split(replace(program, origin=piece.origin, signals=placed, placer=placer), sender, piece.split)

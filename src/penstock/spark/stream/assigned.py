@@ -1,7 +1,7 @@
 """Which files Spark has given to a micro-batch, from its own logs in the checkpoint.
 
-Spark passes over a file in silence that was there when the micro-batch was planned and is gone when it runs. So what
-the tasks have read is compared with what is written there.
+Spark hands out no row for a file of zero bytes, nor for one that was there when the micro-batch was planned and is gone
+when it runs. So what the tasks have read is compared with what is written there.
 """
 
 from __future__ import annotations
@@ -17,14 +17,20 @@ from penstock.graph.files.items import FileItems
 from penstock.spark.stream.checkpoint import Checkpoint
 
 
-def refuse_missing(checkpoint: Checkpoint, batch: int, items: FileItems, taken: Collection[str]) -> None:
-    """Refuse a micro-batch of which a file was not read. `taken` are the paths of those that were."""
-    known = {_plain(path) for path in taken}
-    for path in assigned(checkpoint, batch):
-        if _plain(path) not in known and items.takes(path):
+def refuse_missing(batch: int, items: FileItems, paths: Collection[str], taken: Collection[str]) -> None:
+    """Refuse a micro-batch of which a file was not read. `paths` are all of its files, `taken` those that were read.
+
+    A file of zero bytes has no items, so that none of it is missing.
+    """
+    known = {plain(path) for path in taken}
+    for path in paths:
+        if plain(path) in known or not items.takes(path):
+            continue
+        size = items.arrived(path).size  # an error where it is gone
+        if size:
             raise DataError(
-                f"start: file {path!r}: must be there until it has been read, in batch {batch}; it is gone; put it "
-                f"back and start again"
+                f"start: file {path!r}: must not change once it is there; it had no bytes when batch {batch} began, "
+                f"and has {size} now; write each file under a hidden name, and rename it; start again to read it"
             )
 
 
@@ -59,10 +65,10 @@ def _lines(checkpoint: Checkpoint, name: str) -> list[str] | None:
     return checkpoint.files.read_text(path).splitlines()
 
 
-def _plain(path: str) -> str:
+def plain(path: str) -> str:
     """A path without the several ways to write its beginning.
 
-    >>> _plain("file:/a/b"), _plain("file:///a/b"), _plain("s3a://bucket/a")
+    >>> plain("file:/a/b"), plain("file:///a/b"), plain("s3a://bucket/a")
     ('/a/b', '/a/b', 's3a://bucket/a')
     """
     return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from penstock.spark.block import Block
+from penstock.spark.failure import refuse_commit
 from penstock.spark.remote import batch_number, unpacked_program
 from penstock.spark.stream.arrived import run_together
 from penstock.spark.stream.keeper import StateKeeper
@@ -43,6 +44,7 @@ class Bucket(StatefulProcessor):
         else:
             made = run_together(program, pickle.loads(self.reader), arrived, batch_number(), StateKeeper(self.store))
         for each in made:
+            refuse_commit(each)
             yield each.to_pandas()
 
     def close(self) -> None:

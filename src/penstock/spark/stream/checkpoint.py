@@ -3,11 +3,12 @@
 Under `penstock/` in that folder there are
 
 ==================  =================================================================================================
-`graph.json`        the graph that the checkpoint is for (`description`), written once, at the first start
+`graph.json`        the graph that the checkpoint is for (`description`), written anew where that has changed
 `lock`              held by the process of the one query that runs, where the folder is on a local filesystem
 `control/`          signals that were sent, a file each (`signals`); Spark reads this folder
 `placed/`           where each of them was placed
 `batches/`          what each micro-batch did
+`groups.json`       which files of the last micro-batch of many are read together (`groups`)
 ==================  =================================================================================================
 
 A file is there whole or not at all, whenever a process is killed.
@@ -33,10 +34,13 @@ from penstock.spark.files import Files, resolved
 from penstock.spark.stream.description import Description, differences
 from penstock.spark.stream.lock import Lock
 from penstock.spark.stream.signals import Known, Place, name_of, new_name, received, sent
+from penstock.spark.stream.steps import with_slots
 
 MOST_DIFFERENCES = 5
 POLL_S = 0.05
 FOLDERS = ("control", "placed", "batches")
+LASTING = ("id", "buckets", "hash_seed")
+"""What decides where the state of a key lies, and what files are called, and so stays as it was at the first start."""
 SPARKS_OWN = ("metadata", "offsets", "commits", "sources", "state")
 """What Spark writes into the folder of a query."""
 
@@ -69,10 +73,10 @@ class Checkpoint:
     # Opening
 
     def open(self, description: Description) -> Description:
-        """Take the folder for a graph: a new one, or one in which the same graph has run. The description in force.
+        """Take the folder for a graph: a new one, or one whose state fits the graph. The description in force.
 
-        That has the number of buckets that the checkpoint was begun with, whatever is given now. At most one query may
-        run on a checkpoint; on a local filesystem a lock sees to it, until `close` or the end of the process. On
+        In that, `LASTING` values are those that the checkpoint was begun with, whatever is given now. At most one query
+        may run on a checkpoint; on a local filesystem a lock sees to it, until `close` or the end of the process. On
         others nothing does.
         """
         with self._explained():
@@ -101,7 +105,13 @@ class Checkpoint:
         found = differences(held, now)
         if found:
             raise self._refused(found)
-        return {**now, "buckets": held["buckets"]}
+        lasting = {name: held[name] for name in LASTING if name in held}
+        if now["fixed"] is None:
+            lasting["stages"] = with_slots(held["stages"], now["stages"])
+        made = now | lasting
+        if made != held:
+            self.write("graph", made)
+        return made
 
     def _refused(self, found: list[str]) -> CheckpointError:
         listed = "; ".join(found[:MOST_DIFFERENCES])

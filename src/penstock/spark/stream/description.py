@@ -1,41 +1,56 @@
 """What a graph is, as plain JSON: what must stay the same while a checkpoint is used, and what may change.
 
-Functions are not described, so they may be mended; the sink may change too.
+The steps that remember something must stay (`steps`); all others may come and go. Only where something is kept that all
+steps lay out (`fixed`), all must stay. Functions are not described, so they may be mended; the sink may change too, and
+must where the results have other fields.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
-from penstock.engine.upgrade import EMPTY, text
 from penstock.engine.upgrade import differences as differing_fields
 from penstock.errors import GraphError, quoted
 from penstock.graph import nodes as n
 from penstock.graph.files.items import FileItems
-from penstock.graph.record import Record, Signal, State
-from penstock.graph.source import to_plain
+from penstock.graph.record import Signal
 from penstock.graph.tree import Tree, handled
+from penstock.graph.window import WATERMARKS
+from penstock.plan.cut import cut
+from penstock.plan.stages import Cut
+from penstock.spark.stream.steps import (
+    about,
+    fixed_reason,
+    folds_of,
+    of_record,
+    of_stages,
+    settings_of,
+    stages_of,
+    state_of,
+)
 
-FORMAT = 2
+FORMAT = 3
 """The version of what this module writes."""
 
 Description = dict[str, Any]
 
 
-def describe(leaves: Sequence[n.GraphNode], *, buckets: int, sink: str) -> Description:
+def describe(
+    leaves: Sequence[n.GraphNode], *, buckets: int, sink: str, made: Cut | None = None, folder: str | None = None
+) -> Description:
     """A graph and how its state is laid out: see the module. `sink` is a short text for people.
 
     The nodes are those of the `Tree`, in its order. An array is `"float64[3]"` in a state, `"array of 3 float"` in a
-    signal.
+    signal. `made` is the graph in stages, and `folder` where results go to, if they go to one.
     """
     tree = Tree(tuple(leaves))
+    signals = _signals(tree)
+    made = cut(leaves, signals) if made is None else made
     return {
         "format": FORMAT,
         "buckets": buckets,
@@ -43,7 +58,10 @@ def describe(leaves: Sequence[n.GraphNode], *, buckets: int, sink: str) -> Descr
         "source": _source(tree.source),
         "nodes": [_node(tree, node) for node in tree.nodes],
         "results": [tree.number[leaf] for leaf in tree.leaves],
-        "signals": {signal.__name__: _signal(signal) for signal in _signals(tree)},
+        "stages": stages_of(made),
+        "fixed": fixed_reason(made),
+        "output": {"folder": folder, "fields": [_fields(leaf.shape) for leaf in tree.leaves]},
+        "signals": {signal.__name__: _signal(signal) for signal in signals},
     }
 
 
@@ -58,7 +76,7 @@ def _source(source: n.Source) -> dict[str, Any]:
 
 def _signals(tree: Tree) -> list[type[Signal]]:
     """All that some node handles, by name."""
-    found = sorted(handled(tree.nodes), key=lambda signal: signal.__name__)
+    found = sorted(handled(tree.nodes) - set(WATERMARKS), key=lambda signal: signal.__name__)
     for one, other in pairwise(found):
         if one.__name__ == other.__name__:
             raise GraphError(
@@ -78,63 +96,23 @@ def _kind(initial: Any) -> str:
     return type(initial).__name__
 
 
+def _fields(shape: n.Shape) -> dict[str, str]:
+    return {name: str(t) for name, t in shape.fields.items()}
+
+
 def _node(tree: Tree, node: n.GraphNode) -> dict[str, Any]:
     shape = node.shape
     return {
         "label": node.label,
         "kind": type(node).__name__,
         "behind": [tree.number[before] for before in node.inputs],
-        "fields": {name: str(t) for name, t in shape.fields.items()},
+        "fields": _fields(shape),
         "parents": {name: str(t) for name, t in shape.parents.items()},
         "key": list(shape.key_fields),
-        "state": _state(node),
-        "folds": {name: _record(record) for name, record in _folds(node)},
-        "settings": _settings(node),
+        "state": state_of(node),
+        "folds": folds_of(node),
+        "settings": settings_of(node),
     }
-
-
-def _state(node: n.GraphNode) -> dict[str, Any] | None:
-    """The record of the user's that a node keeps from item to item: a state, or the fields of a node with hooks."""
-    if isinstance(node, n.Through):
-        return _record(node.hooks)
-    if isinstance(node, n.KeyedAggregate) or not isinstance(node, n.Stateful) or node.state is None:
-        return None
-    return _record(node.state)
-
-
-def _record(record: type[Record]) -> dict[str, Any]:
-    dtype = record.layout.dtype
-    return {
-        "class": record.__name__,
-        "fields": {name: text(dtype[name]) for name in dtype.names or () if name != EMPTY},
-        "upgrades": issubclass(record, State) and record.upgrade is not None,
-    }
-
-
-def _folds(node: n.GraphNode) -> Iterator[tuple[str, type[Record]]]:
-    if isinstance(node, (n.Aggregate, n.KeyedAggregate)):
-        for name, result in node.results.items():
-            if isinstance(result, n.Folding):
-                yield name, result.record
-
-
-def _settings(node: n.GraphNode) -> dict[str, str]:
-    """What decides, beside the fields, what comes of items: aggregates, windows, ends, and how streams meet."""
-    if isinstance(node, n.FlatMap):
-        return {"end": "given" if node.has_end else "not given"}
-    if isinstance(node, n.Join):
-        filled = {name: to_plain(value)[0] for name, value in node.fill.items()}
-        return {"how": "outer" if node.is_outer else "inner", "fill": str(filled), "present": str(list(node.present))}
-    if not isinstance(node, (n.Aggregate, n.KeyedAggregate)):
-        return {}
-    found = {f"result {name!r}": str(result) for name, result in node.results.items()}
-    if isinstance(node, n.KeyedAggregate):
-        found["window"] = type(node.window).__name__
-        for each in fields(node.window):
-            value = getattr(node.window, each.name)
-            if isinstance(value, (bool, int, float, str, tuple, Mapping, pa.DataType)):  # and no function
-                found[f"window's {each.name}"] = str(value)
-    return found
 
 
 # What differs
@@ -143,12 +121,39 @@ def _settings(node: n.GraphNode) -> dict[str, str]:
 def differences(held: Description, now: Description) -> list[str]:
     """What is not the same in a graph as in the one that a checkpoint was made for, one sentence each.
 
-    Other paths of the source and other sinks are none; nor is another number of buckets, because that of the checkpoint
-    holds; nor are other fields of a state that defines `upgrade`.
+    Only what makes a difference for what the checkpoint holds. Steps that remember nothing do not, unless the graph is
+    `fixed`; nor do other sinks; nor another number of buckets, because that of the checkpoint holds; nor other fields
+    of a state that defines `upgrade`.
     """
     if held.get("format") != now["format"]:
         return [f"it was written in the format {held.get('format')} of another Penstock, and this one has {FORMAT}"]
-    return [*_of_source(held, now), *_of_nodes(held, now), *_of_signals(held["signals"], now["signals"])]
+    return [
+        *_of_source(held, now),
+        *_of_steps(held, now),
+        *_of_output(held["output"], now["output"]),
+        *_of_signals(held["signals"], now["signals"]),
+    ]
+
+
+def _of_steps(held: Description, now: Description) -> Iterator[str]:
+    reason = held["fixed"] or now["fixed"]
+    if reason is None:
+        yield from of_stages(held["stages"], now["stages"])
+        return
+    found = list(_of_nodes(held, now))
+    yield from found
+    if found:
+        yield f"no step may change, because {reason}"
+
+
+def _of_output(held: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """What differs in results that are written to where others are."""
+    if held["folder"] is None or held["folder"] != now["folder"]:
+        return
+    for was, fields in zip(held["fields"], now["fields"], strict=False):
+        if was != fields:
+            different = ", ".join(differing_fields(was, fields)) or "the fields have another order"
+            yield f"the results in {now['folder']!r} must keep their fields; {different}; write to a new folder"
 
 
 def _of_source(held: Description, now: Description) -> Iterator[str]:
@@ -202,25 +207,12 @@ def _of_node(old: Mapping[str, Any], new: Mapping[str, Any], told: set[str]) -> 
     for fields_of in ("fields", "parents"):
         found = [each for each in differing_fields(old[fields_of], new[fields_of]) if each not in told]
         told.update(found)
-        yield from _about(where, found)
+        yield from about(where, found)
     what = "node" if new["kind"] == "Through" else "state"
-    yield from _of_record(what, where, old["state"], new["state"])
+    yield from of_record(what, where, old["state"], new["state"])
     for name in old["folds"]:
         if name in new["folds"]:
-            yield from _of_record("fold", where, old["folds"][name], new["folds"][name])
-
-
-def _of_record(what: str, where: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Iterator[str]:
-    was, is_now = ("none" if each is None else each["class"] for each in (old, new))
-    if old is None or new is None or (was != is_now and not new["upgrades"]):
-        if was != is_now:
-            yield f"the {what} of {where} was {was}, is {is_now}"
-    elif not new["upgrades"]:
-        yield from _about(f"the {what} {is_now} of {where}", differing_fields(old["fields"], new["fields"]))
-
-
-def _about(where: str, sentences: Iterable[str]) -> Iterator[str]:
-    return (f"{where}: {sentence}" for sentence in sentences)
+            yield from of_record("fold", where, old["folds"][name], new["folds"][name])
 
 
 def _of_edges(held: Description, now: Description) -> Iterator[str]:
@@ -242,5 +234,5 @@ def _of_signals(old: Mapping[str, dict[str, str]], new: Mapping[str, dict[str, s
         if name not in new:
             yield f"the signal {name} was handled, and is no more"
         else:
-            yield from _about(f"the signal {name}", differing_fields(old[name], new[name]))
+            yield from about(f"the signal {name}", differing_fields(old[name], new[name]))
     yield from (f"the signal {name} is handled, and was not" for name in new if name not in old)

@@ -1,6 +1,6 @@
 """Since when the keys of a bucket are idle: of each key the newest time, of each page of keys the least of these.
 
-So the pages that have a key to end, or windows to close, are known without a look into any. The times go by the name of
+So the pages that have a key to end are known without a look into any. The times go by the name of
 the field that they are of: where another is chosen, all keys begin to be idle anew.
 """
 
@@ -15,8 +15,6 @@ from penstock.engine.kept import Frame, KeyGroup
 from penstock.plan.idle import Idle
 
 PREFIX = "idle."
-ALL, OPEN = 0, 1
-"""The rows of `least`: of all keys of a page, and of those that have open windows."""
 
 
 class Idleness:
@@ -24,7 +22,7 @@ class Idleness:
 
     `lowest` stands for a time that is not known, because no item had one; once the newest time of the stream is known,
     it is taken for that. Invariant: of a page that is not loaded, `least` is not later than the newest time of any of
-    its keys, or of any with an open window.
+    its keys.
     """
 
     def __init__(self, idle: Idle, group: KeyGroup, held: Mapping[str, np.ndarray], pages: int) -> None:
@@ -37,7 +35,7 @@ class Idleness:
         newest = held.get(f"{self.name}.newest")
         self.newest: Any = None if newest is None else newest[0].item()
         self.last = np.full(1, self.lowest, self.dtype)
-        self.least = held.get(f"{self.name}.least{group.number}", np.full((2, pages), self.lowest, self.dtype))
+        self.least = held.get(f"{self.name}.least{group.number}", np.full(pages, self.lowest, self.dtype))
 
     # What comes
 
@@ -62,7 +60,7 @@ class Idleness:
         """These keys have come from a page."""
         self._reserve()
         held = arrays.get(self.name, np.full(len(slots), self.lowest, self.dtype))
-        self.last[slots] = np.where(held == self.lowest, self.least[ALL, page], held)
+        self.last[slots] = np.where(held == self.lowest, self.least[page], held)
 
     def _reserve(self) -> None:
         more = self.group.index.count - len(self.last)
@@ -81,18 +79,12 @@ class Idleness:
         return True
 
     def pages(self) -> np.ndarray:
-        """Which pages may have something to end or to close."""
-        ended, closed = self._before(self.idle.expire_after), self._before(self.idle.close_after)
-        return np.asarray((self.least[ALL] < ended) | (self.least[OPEN] < closed))
+        """Which pages may have a key to end."""
+        return np.asarray(self.least < self._before(self.idle.expire_after))
 
-    def keys(self) -> tuple[np.ndarray, np.ndarray]:
-        """The keys that are known and are to end, and those others that are to have their windows closed."""
-        last = self.last[: self.group.index.count]
-        ended = last < self._before(self.idle.expire_after)
-        if self.idle.close_after is None:
-            return ended, np.zeros_like(ended)
-        closed = (last < self._before(self.idle.close_after)) & self.group.has_windows(len(last))
-        return ended, closed & ~ended
+    def keys(self) -> np.ndarray:
+        """The keys that are known and are to end, as a mask by their numbers."""
+        return np.asarray(self.last[: self.group.index.count] < self._before(self.idle.expire_after))
 
     def _before(self, after: Any) -> Any:
         """The time before which keys have been idle for so long."""
@@ -102,14 +94,10 @@ class Idleness:
 
     def save(self, pages: np.ndarray, slots: np.ndarray, loaded: np.ndarray) -> None:
         """Find the least times of all pages that are loaded; `slots` are the keys there, `pages` the page of each."""
-        more = len(loaded) - self.least.shape[1]
-        self.least = np.append(self.least, np.full((2, more), self.highest, self.dtype), axis=1)
-        self.least[:, loaded] = self.highest
+        self.least = np.append(self.least, np.full(len(loaded) - len(self.least), self.highest, self.dtype))
+        self.least[loaded] = self.highest
         self._reserve()
-        np.minimum.at(self.least[ALL], pages, self.last[slots])
-        if self.idle.close_after is not None:
-            is_open = self.group.has_windows(self.group.index.count)[slots]
-            np.minimum.at(self.least[OPEN], pages[is_open], self.last[slots[is_open]])
+        np.minimum.at(self.least, pages, self.last[slots])
 
     def frame(self) -> Iterator[tuple[str, np.ndarray]]:
         if self.newest is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.engine.intake import Arrival, Batch, arriving
-from penstock.engine.kept import KeyGroup, ending, frame_of, key_groups, resume
+from penstock.engine.kept import ending, frame_of, key_groups, resume
 from penstock.engine.packed import packed, unpacked
 from penstock.engine.run import Run, Runner
 from penstock.errors import CheckpointError
@@ -17,12 +17,13 @@ from penstock.graph import nodes as n
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
 from penstock.plan.stages import Exchange, Stage
-from penstock.spark.block import MOST_SPLITS, SPLIT_BITS, Origin, newest_of, origin_of, schema_of, times_of
+from penstock.spark.block import MOST_SPLITS, SPLIT_BITS, Origin, files_of, newest_of, schema_of, times_of
 from penstock.spark.failure import Origins
 from penstock.spark.inbox import Inbox, blocks_of, merged
 from penstock.spark.stream.idle import Idleness
 from penstock.spark.stream.pages import Pages, sizes
 from penstock.spark.stream.store import FRAME, StateStore
+from penstock.spark.stream.tides import Tides
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class StateKeeper:
         self.items, self.splits = self.frame.pop("counts", np.zeros(2, np.int64)).tolist()
         self.sizes: dict[str, np.ndarray] = {name: self.frame.pop(name) for name in list(self.frame) if "pages" in name}
         self.times = Idleness.taken(self.frame)
+        self.frame_of_tides = self.frame.pop("tides", None)
         self.is_new = not held
         self.exchange: Exchange | None = None
         self.pages: dict[n.KeyBy, Pages] = {}
@@ -80,16 +82,18 @@ class StateKeeper:
         self, inbox: Inbox, schema: pa.Schema, signals: Sequence[type[Signal]], origins: Origins
     ) -> Iterator[Arrival]:
         """What all senders have sent, in the order of what they read, with places behind those of all before."""
-        senders = {sender: origin_of(last) for sender, last in inbox.lasts().items()}
-        first, in_order = self.splits, sorted(senders, key=senders.__getitem__)
-        self.begin([senders[sender] for sender in in_order])
-        for number, sender in enumerate(in_order, first):
-            origins.begin(number, self.items)
+        senders = {sender: files_of(last) for sender, last in inbox.lasts().items()}
+        number, in_order = self.splits, sorted(senders, key=senders.__getitem__)
+        self.begin([origin for sender in in_order for origin, _ in senders[sender]])
+        for sender in in_order:
+            for at, (_, before) in enumerate(senders[sender]):
+                origins.begin(number + at, self.items + before)
             for arrival in blocks_of(inbox, sender, schema, signals):
                 if arrival.places is not None:
                     start = number << SPLIT_BITS
                     arrival = replace(arrival, places=arrival.places + start, start=start)
                 yield arrival
+            number += len(senders[sender])
 
     def begin(self, origins: Sequence[Origin]) -> None:
         """These splits come next."""
@@ -101,9 +105,9 @@ class StateKeeper:
             )
 
     def noted(self, arrivals: Iterator[Arrival]) -> Iterator[Arrival]:
-        """The same, while they are counted; where there are signals, all keys must hear of them."""
+        """The same, while they are counted; where there are signals, all keys must hear of them, if they may matter."""
         for arrival in arrivals:
-            if arrival.signals:
+            if self.tides.close(signal for _, signal in arrival.signals):
                 for pages in self.pages.values():
                     pages.load_all()
             self._note_times(arrival.rows)
@@ -129,10 +133,15 @@ class StateKeeper:
             resume(run, self.frame)
         for group in key_groups(run):
             held = self.sizes.get(f"pages{group.number}", np.array([1, 0, 0])).tolist()
-            pages = self.pages[group.key] = Pages(group, GroupStore(self.store, group.number), *held)
+            store = GroupStore(self.store, group.number)
+            pages = self.pages[group.key] = Pages(group, store, run.options.hash_seed, *held)
             if self.exchange is not None and self.exchange.idle is not None and group.key.before is run.tree.source:
                 pages.idleness = Idleness(self.exchange.idle, group, self.times, pages.size)
                 pages.idleness.hear(self.newest)
+        if any(isinstance(node, n.Emit) for node in run.tree.nodes):
+            for pages in self.pages.values():
+                pages.load_all()  # all keys must hear of signals that are found within the stage
+        self.tides = Tides(run.tree, self.frame_of_tides)
         run.memory.before_keys = self._before_keys
 
     def _before_keys(self, key: n.KeyBy, columns: Sequence[pa.Array]) -> None:
@@ -141,27 +150,19 @@ class StateKeeper:
 
     def afterwards(self, run: Run) -> Iterator[tuple[Run, Runner]]:
         for pages in self.pages.values():
-            ended, closed = pages.idle()
-            slots = np.flatnonzero(ended | closed)
+            ended = pages.idle()
+            slots = np.flatnonzero(ended)
             if len(slots):
-                made, scheduler, own = ending(run, pages.group, slots, self.items)
+                made, scheduler = ending(run, pages.group, slots, self.items)
                 yield made, scheduler
                 pages.ended = ended
-                self._close_windows(pages, own, slots, closed)
-
-    def _close_windows(self, pages: Pages, own: KeyGroup, slots: np.ndarray, closed: np.ndarray) -> None:
-        """Take over what is left of keys whose windows were closed in a run of their own."""
-        assert pages.idleness is not None
-        (kept,) = np.nonzero(closed[slots])
-        pages.group.change(slots[kept], own.take(kept))
-        pages.group.pass_windows(slots[kept], pages.idleness.newest)
 
     def keep(self, run: Run) -> Mapping[str, int]:
-        frame = frame_of(run) | {"counts": np.array([self.items, self.splits])}
+        frame = frame_of(run) | {"counts": np.array([self.items, self.splits]), "tides": self.tides.first}
         for pages in self.pages.values():
             pages.save()
             frame[f"pages{pages.group.number}"] = np.array([pages.size, pages.count, pages.stored_bytes])
             frame |= {} if pages.idleness is None else dict(pages.idleness.frame())
         made, found = packed(frame), dict(sizes(self.pages.values()))
         self.store.write([(FRAME, made)])
-        return found | {"state_bytes": found["state_bytes"] + len(made)}
+        return found | {"state_bytes": found["state_bytes"] + len(made), "splits": self.splits}

@@ -45,7 +45,11 @@ class Pages:
     store. A page without keys is not there.
     """
 
-    def __init__(self, group: KeyGroup, store: PageStore, size: int = 1, count: int = 0, stored: int = 0) -> None:
+    def __init__(
+        self, group: KeyGroup, store: PageStore, hash_seed: int, size: int = 1, count: int = 0, stored: int = 0
+    ) -> None:
+        """`hash_seed` decides which page a key is in: the same as long as the store is used."""
+        self.hash_seed = np.uint64(hash_seed)
         self.group, self.store, self.size, self.count, self.stored_bytes = group, store, size, count, stored
         self.loaded = np.zeros(size, bool)
         self.held: dict[int, bytes] = {}
@@ -97,16 +101,16 @@ class Pages:
         self.touch(columns)
         self.idleness.note(self.group.index.number(columns), times)
 
-    def idle(self) -> tuple[np.ndarray, np.ndarray]:
-        """The keys that are to end, as a mask by their numbers, and those whose windows are to be closed."""
+    def idle(self) -> np.ndarray:
+        """The keys that are to end, as a mask by their numbers."""
         if self.idleness is None or not self.idleness.settle():
-            return np.zeros(0, bool), np.zeros(0, bool)
+            return np.zeros(0, bool)
         self._read(np.flatnonzero(self.idleness.pages() & ~self.loaded))
         return self.idleness.keys()
 
     def pages_of(self, values: Sequence[KeyValues]) -> np.ndarray:
         """The page of each key."""
-        hashes = _hashes(values)
+        hashes = _hashes(values, self.hash_seed)
         level = max(1, self.size - 1).bit_length()
         pages = hashes & np.uint64((1 << level) - 1)
         beyond = pages >= np.uint64(self.size)
@@ -176,14 +180,14 @@ def _values(arrays: dict[str, np.ndarray], group: KeyGroup) -> list[KeyValues]:
     return found
 
 
-def _hashes(values: Sequence[KeyValues]) -> np.ndarray:
+def _hashes(values: Sequence[KeyValues], seed: np.uint64) -> np.ndarray:
     count = len(values[0][0]) - 1 if isinstance(values[0], tuple) else len(values[0])
     hashes = np.zeros(count, np.uint64)
     for held in values:
         if isinstance(held, tuple):
-            partition.hash_texts(*held, hashes)
+            partition.hash_texts(*held, hashes, seed)
         else:
-            partition.hash_integers(held, hashes)
+            partition.hash_integers(held, hashes, seed)
     return hashes
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from penstock.errors import GraphError
 from penstock.graph.files.items import FileItems
-from penstock.graph.files.paths import find
+from penstock.graph.files.paths import File, Found, find
 from penstock.graph.files.place import Place
 from penstock.spark.stream.checkpoint import Checkpoint
 
@@ -25,12 +25,14 @@ class StreamProgress:
 
     Of the micro-batch: the `items` that it took from the source and the `rows` that it gave to the sink; its `seconds`,
     and of these, in `phases`, how many it took to `look` for new files, to `plan` the batch, to `run` its tasks, to
-    `commit` what they gave, and for what is none of these (`other`).
+    `commit` what they gave, and for what is none of these (`other`). `late` items came after their windows had closed.
 
     Of the stream: `total_items` since its first start. `waiting` is how many files lie in the folder that no batch has
     taken up; None where the source is a DataFrame. `keys` are known, in `pages`, of which the batch has read
     `pages_touched` and changed `pages_written`; `state_bytes` is the size of all that is remembered, of keys and
     otherwise, before the store compresses it.
+
+    `skipped` is how many letters the micro-batch has: items that were skipped with `on_error="skip"`.
 
     With a sink of Spark's own, what tasks count does not come back: then items, keys, pages and state are 0.
     """
@@ -48,6 +50,8 @@ class StreamProgress:
     state_bytes: int
     seconds: float
     phases: Mapping[str, float]
+    late: int = 0
+    skipped: int = 0
 
 
 def has_run(told: Mapping[str, Any] | None) -> bool:
@@ -74,6 +78,8 @@ def progress_of(told: Mapping[str, Any], record: Mapping[str, Any], waiting: int
         state_bytes=int(record.get("state_bytes", 0)),
         seconds=seconds,
         phases=phases,
+        late=int(record.get("late", 0)),
+        skipped=int(record.get("skipped", 0)),
     )
 
 
@@ -94,23 +100,30 @@ class Waiting:
     """Counts the files that wait: those that are there, less those that Spark's log of the source names.
 
     The log has a file for each micro-batch, written before it runs. Invariant: `taken` are the names, from the base of
-    the source on, of all files in those up to number `read`.
+    the source on, of all files in those up to number `read`, and `newest` is the time in milliseconds and the path of
+    the one that was changed last.
     """
 
     def __init__(self, items: FileItems, checkpoint: Checkpoint) -> None:
         self.items, self.checkpoint = items, checkpoint
         self.taken: set[str] = set()
+        self.newest: tuple[int, str] | None = None
         self.read = -1
 
     def count(self) -> int:
+        return len(self.left())
+
+    def left(self) -> list[File]:
+        """The files that are there and that no micro-batch has taken."""
         place = self.items.plan.found.place
         assert place is not None  # or nothing would watch it
+        found: Found | None
         try:
             found = find(self.items.plan.found.source, self.items.path, partitions=False, may_be_empty=True)
         except GraphError:  # no file is there, or the folder cannot be looked into, which the stream itself will tell
-            return 0
+            found = None
         self._read_log(place)
-        return sum(_inside(place, file.path) not in self.taken for file in found.files)
+        return [file for file in (found.files if found else ()) if _inside(place, file.path) not in self.taken]
 
     def _read_log(self, place: Place) -> None:
         folder, files = f"{self.checkpoint.path}/sources/0", self.checkpoint.files
@@ -125,7 +138,10 @@ class Waiting:
 
     def _take(self, place: Place, text: str) -> None:
         for line in text.splitlines()[1:]:  # behind the version of the log
-            self.taken.add(_inside(place, unquote(json.loads(line)["path"])))
+            entry = json.loads(line)
+            path = unquote(entry["path"])
+            self.taken.add(_inside(place, path))
+            self.newest = max(self.newest or (0, ""), (int(entry["timestamp"]), path))
 
 
 def _is_of_log(name: str) -> bool:

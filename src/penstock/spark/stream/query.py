@@ -12,6 +12,7 @@ import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,28 +21,36 @@ from penstock.engine.options import Options
 from penstock.errors import GraphError, PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.files.items import FileItems
+from penstock.graph.running import skipping
 from penstock.graph.sink import SparkSink
-from penstock.graph.tree import At, Tree, check_signals, signals_at
+from penstock.graph.tides import user_signals_at, with_tides
+from penstock.graph.tree import At, Tree, check_signals
 from penstock.plan.cut import cut
 from penstock.plan.idle import Wanted
 from penstock.plan.moving import without_items
 from penstock.plan.stages import Cut, Exchange
 from penstock.spark import job
 from penstock.spark.block import ROWS, Block, Origin, blocks
-from penstock.spark.frame import FrameItems, cast, refuse_unordered, spark_schema
+from penstock.spark.folders import Folder, folder_of, refuse_nested, sources_of
+from penstock.spark.frame import FrameItems, cast, local_path, refuse_unordered, spark_schema
 from penstock.spark.reason import job_error, refuse_held
 from penstock.spark.remote import over_arrived, over_blocks, over_frame, packed
 from penstock.spark.session import await_sources, session, stream_settings, with_settings
+from penstock.spark.stream.age import UNLIMITED_MS, Passed, age_of
 from penstock.spark.stream.arrived import FILE, SIGNAL, Reader
-from penstock.spark.stream.assigned import refuse_missing
+from penstock.spark.stream.assigned import assigned, refuse_missing
 from penstock.spark.stream.bucket import NOW, Bucket
 from penstock.spark.stream.checkpoint import Checkpoint
 from penstock.spark.stream.control import Planned, planned, refuse_passed
 from penstock.spark.stream.description import describe
 from penstock.spark.stream.endings import refuse_idle
+from penstock.spark.stream.groups import PROPERTY, plan_groups
 from penstock.spark.stream.layout import spread, stream_layout
-from penstock.spark.stream.sinks import sink_of
+from penstock.spark.stream.letters import StreamLetters, letters_in
+from penstock.spark.stream.sinks import FileSink, sink_of
+from penstock.spark.stream.steps import slots_of
 from penstock.spark.task import RESULT, Counted, raise_failed, used_columns
+from penstock.spark.usable import usable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +59,8 @@ PATHS = "path string, modificationTime timestamp, length long, content binary"
 """The columns of Spark's source of whole files. What is not selected is not read."""
 COUNTS = ("keys", "pages", "touched", "written", "state_bytes")
 """What the tasks count of their state."""
+GROUPS_A_CORE = 4
+"""How many groups of small files there are, for each task that runs at a time."""
 KEPT_BATCHES = 100
 """Of how many micro-batches the records stay."""
 
@@ -71,42 +82,84 @@ class StreamQuery:
         control: Sequence[At] = (),
         time: str | None = None,
         expire_after: Any = None,
+        max_file_age: Any = None,
+        dead_letter: Any = None,
         **options: Any,
     ) -> None:
+        max_age = age_of(max_file_age)
+        ((leaf,), _) = with_tides((leaf,))
+        if dead_letter is not None:
+            options["on_error"] = skipping(options)
+        self.is_guarded = options.get("on_error") == "skip"
+        self.letters = None if dead_letter is None else StreamLetters(dead_letter)
         self.leaf, self.tree = leaf, Tree((leaf,))
         self.items = _watched(leaf.source)
         self.files_per_batch = _whole("files_per_batch", files_per_batch)
         self.control = check_signals(self.tree, control)
-        self.signals = {signal.__name__: signal for node in self.tree.nodes for signal in signals_at(node)}
+        self.signals = {signal.__name__: signal for node in self.tree.nodes for signal in user_signals_at(node)}
         idle = Wanted(time, expire_after)
         self.cut = self._cut(ordered, idle)
         refuse_idle(self.tree, self.cut, idle)
         self.sink = sink_of(sink, leaf, format, options)
-        Options.of(options)
-        self.options = options
-        self.user = session() if spark is None else spark
+        refuse_nested("start", [*sources_of(self.items), *self._written(), folder_of("the checkpoint", checkpoint)])
+        hash_seed = Options.of(options).hash_seed
+        if self.is_guarded and isinstance(self.sink, SparkSink):
+            raise GraphError(
+                f"start: on_error='skip' needs a sink that counts what was skipped, a folder or a function; got "
+                f"{self.sink.about}"
+            )
+        self.user = usable(session() if spark is None else spark)
         wanted = _whole("buckets", buckets) or max(1, int(self.user.sparkContext.defaultParallelism))
         self.checkpoint = Checkpoint(checkpoint)
-        described = describe([leaf], buckets=wanted, sink=self.sink.about) | self._own()
-        self.buckets = int(self.checkpoint.open(described)["buckets"])
-        self.identity = str((self.checkpoint.description() or described)["id"])
+        folder = next((each.path for each in self._sink_folder()), None)
+        described = describe([leaf], buckets=wanted, sink=self.sink.about, made=self.cut, folder=folder)
+        in_force = self.checkpoint.open(described | self._own(hash_seed))
+        self.buckets, self.slots = int(in_force["buckets"]), slots_of(self.cut, in_force["stages"])
+        self.options = {**options, "hash_seed": int(in_force["hash_seed"])}
+        if not isinstance(self.sink, SparkSink):
+            self.sink.open(self.checkpoint, str(in_force["id"]))
+            if self.letters is not None:
+                self.letters.open(str(in_force["id"]))
         self.failure: PenstockError | None = None
+        self.passed: Passed | None = None
         try:
+            if isinstance(self.items, FileItems):
+                self.passed = Passed(self.items, self.checkpoint, max_age)
+                self.passed.refuse()
             self.items_before = self._items_before()
             self.plan = self._planned() if control else None
         except BaseException:
             self.checkpoint.close()
             raise
 
-    def _own(self) -> dict[str, Any]:
-        """What the description has beside the graph: a name for the files, and whether items are counted."""
-        return {"id": uuid.uuid4().hex[:8], "is_counted": not isinstance(self.sink, SparkSink)}
+    def _written(self) -> list[Folder]:
+        """The folders that the results go to, where they go to one, and the letters."""
+        letters = [] if self.letters is None else [self.letters.folder]
+        return [*self._sink_folder(), *letters]
+
+    def _sink_folder(self) -> list[Folder]:
+        if isinstance(self.sink, SparkSink):
+            path = local_path(self.sink.options.get("path", ""))
+            return [folder_of("the sink", path)] if path else []
+        return [replace(self.sink.output.folder, role="the sink")] if isinstance(self.sink, FileSink) else []
+
+    def _own(self, hash_seed: int) -> dict[str, Any]:
+        """What the description has beside the graph: a name for the files, the seed of hashes, what is counted."""
+        is_counted = not isinstance(self.sink, SparkSink)
+        return {"id": uuid.uuid4().hex[:16], "hash_seed": hash_seed, "is_counted": is_counted}
 
     def _cut(self, ordered: bool, idle: Wanted) -> Cut:
         signals = list(self.signals.values())
         if isinstance(self.items, FileItems):
-            return cut([self.leaf], signals, is_ordered=ordered, idle=idle)
-        made = cut([self.leaf], signals, is_ordered=ordered, is_gathered_at_source=False, idle=idle)
+            return cut([self.leaf], signals, is_ordered=ordered, idle=idle, is_guarded=self.is_guarded)
+        made = cut(
+            [self.leaf],
+            signals,
+            is_ordered=ordered,
+            is_gathered_at_source=False,
+            idle=idle,
+            is_guarded=self.is_guarded,
+        )
         if not self.items.order_by:
             refuse_unordered(self.leaf.source, made, self.control, ordered)
         return made
@@ -153,7 +206,7 @@ class StreamQuery:
             schema = spark_schema(self.leaf)
             found = rows.mapInArrow(_items_of(self.leaf, schema), schema)
             return found.writeStream.format(self.sink.format).options(**self.sink.options).outputMode("append")
-        self.sink.begin(self.checkpoint, self.identity)
+        self.sink.begin()
         return rows.writeStream.foreachBatch(self._commit)
 
     def _rows(self) -> DataFrame:
@@ -190,7 +243,7 @@ class StreamQuery:
     def _held(self) -> bytes:
         results = job.CollectWriter if isinstance(self.sink, SparkSink) else self.sink.results()
         layout = stream_layout(self.cut, self.buckets)
-        program = job.program_of(self.cut, layout, results, self.options, {}, {})
+        program = replace(job.program_of(self.cut, layout, results, self.options, {}, {}), slots=self.slots)
         try:
             return packed(program)
         except Exception as error:
@@ -205,16 +258,16 @@ class StreamQuery:
         """A row for each file that is new, and for each signal."""
         assert isinstance(self.items, FileItems)
         folder, names = self.items.root
-        found = self._watch(folder, FILE, pathGlobFilter=names)
+        assert self.passed is not None
+        found = self._watch(folder, FILE, self.passed.age_ms, pathGlobFilter=names)
         return found.unionAll(self._sent()) if self.signals else found
 
     def _sent(self) -> DataFrame:
-        return self._watch(f"{self.checkpoint.folder}/control", SIGNAL, pathGlobFilter="*.json")
+        return self._watch(f"{self.checkpoint.folder}/control", SIGNAL, UNLIMITED_MS, pathGlobFilter="*.json")
 
-    def _watch(self, folder: str, stage: int, **options: str) -> DataFrame:
+    def _watch(self, folder: str, stage: int, age_ms: int, **options: str) -> DataFrame:
         reader = self.spark.readStream.format("binaryFile").schema(PATHS).options(**options)
-        # Spark would forget files, and pass over those that are older than a week when they come.
-        reader = reader.option("maxFileAge", "36500d").option("recursiveFileLookup", "true")
+        reader = reader.option("maxFileAge", f"{age_ms}ms").option("recursiveFileLookup", "true")
         if self.files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_batch)
         (target,) = spread(1, self.buckets)
@@ -244,16 +297,21 @@ class StreamQuery:
 
     def _commit_batch(self, frame: DataFrame, batch: int) -> None:
         started = time.perf_counter()
+        paths = assigned(self.checkpoint, batch) if isinstance(self.items, FileItems) else []
+        self._group(paths)
         arrived = [block for rows in frame.toArrow().to_batches() for block in blocks(rows)]
         found = job.gathered(arrived)
         if isinstance(self.items, FileItems):
             taken = [origin.label for origin in _origins(found.counted) if origin.is_data]
-            refuse_missing(self.checkpoint, batch, self.items, taken)
+            refuse_missing(batch, self.items, paths, taken)
         ran = time.perf_counter()
         assert not isinstance(self.sink, SparkSink)
+        skipped = letters_in(found, _origins(found.counted))
+        if self.letters is not None:
+            self.letters.commit(batch, skipped)
         record = self.sink.commit(batch, in_order(found, self.cut))
         if "items_before" not in record:
-            record |= self._counts(found.counted) | {"items_before": self.items_before}
+            record |= self._counts(found.counted) | {"items_before": self.items_before, "skipped": len(skipped)}
             record |= {"run_s": ran - started, "commit_s": time.perf_counter() - ran}
             self.checkpoint.write_batch(batch, record)
         for origin in _origins(found.counted):
@@ -262,6 +320,17 @@ class StreamQuery:
         self.items_before = int(record["items_before"]) + int(record["items"])
         if batch % KEPT_BATCHES == 0:
             self.checkpoint.forget_before(batch - KEPT_BATCHES)
+        if self.passed is not None:
+            self.passed.refuse_now_and_then()
+
+    def _group(self, paths: Sequence[str]) -> None:
+        """Have the tasks of the micro-batch read its files in groups, where these are many."""
+        if self.cut.is_whole or self.is_guarded or not isinstance(self.items, FileItems):
+            return  # one task reads them all, or letters name the file by its sender
+        context = self.spark.sparkContext
+        wanted = GROUPS_A_CORE * max(1, int(context.defaultParallelism))
+        name = plan_groups(self.checkpoint, self.items, paths, wanted)
+        context.setLocalProperty(PROPERTY, name)  # type: ignore[arg-type]  # None takes it away
 
     def _counts(self, counted: Sequence[Counted]) -> dict[str, Any]:
         """What a batch did, in numbers."""
@@ -271,6 +340,7 @@ class StreamQuery:
         return {
             "items": sum(each.items for each in first),
             "files": sum(each.is_data for each in _origins(counted)),
+            "late": sum(each.statistics.late for each in counted),
         } | totals
 
 

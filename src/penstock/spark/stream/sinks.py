@@ -5,7 +5,9 @@ So after a crash the same batch may come again, with the same content and the sa
 
 - Files. What a batch is to put in place is written down first, under its number; then the parts are moved; then it is
   noted that this is done. A batch that comes again and was written down is brought to its end from what is written
-  there, and its new parts are dropped. So every row is there once.
+  there, and its new parts are dropped. So every row is there once. All of this is a checkpoint's own: what is written
+  down lies in it, and the folder of parts that are not yet in place, and the names of those that are, carry its
+  identity. So streams with other checkpoints may write into the same folder.
 - A function is called again, with the same number: it can tell by the number what it has seen.
 - Spark's own sinks keep the promises that they make.
 """
@@ -23,7 +25,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.fs as pf
 
-from penstock.errors import GraphError, OutputError, PenstockError, quoted
+from penstock.errors import GraphError, OutputError, PenstockError, cause_of, quoted, reason_text
 from penstock.graph import nodes as n
 from penstock.graph.sink import SparkSink
 from penstock.spark.block import Block
@@ -45,10 +47,13 @@ class Sink(Protocol):
 
     about: str
 
+    def open(self, checkpoint: Checkpoint, identity: str) -> None:
+        """Take the results of the stream of a checkpoint from now on. Nothing is written yet."""
+
     def results(self) -> Callable[[int, int], ResultWriter]:
         """What the tasks do with results."""
 
-    def begin(self, checkpoint: Checkpoint, identity: str) -> None:
+    def begin(self) -> None:
         """Be ready; what a crash has left is cleared away or brought to its end."""
 
     def commit(self, batch: int, found: Sequence[Block]) -> Record:
@@ -56,31 +61,33 @@ class Sink(Protocol):
 
 
 class FileSink:
-    """A folder of files. The parts of a batch have its number in their names."""
+    """A folder of files. The parts of a batch have its number, and the identity of the checkpoint, in their names."""
 
     def __init__(self, path: Any, leaf: n.GraphNode, format: str, options: Mapping[str, Any]) -> None:
         schema = pa.schema(list(leaf.shape.fields.items()))
         self.output = Output(path, format_of(format, schema, dict(options)), "append")
         self.files, self.target = self.output.files, self.output.target
         self.about = f"{format} in {os.fspath(path)!r}"
-        self.staged = f"{self.target}/{STAGING}"
+
+    def open(self, checkpoint: Checkpoint, identity: str) -> None:
+        self.checkpoint, self.identity = checkpoint, identity
+        self.staged = f"{self.target}/{STAGING}/{identity}"
 
     def results(self) -> Callable[[int, int], ResultWriter]:
         return PartResults(replace(self.output.staging, folder=self.staged))
 
-    def begin(self, checkpoint: Checkpoint, identity: str) -> None:
-        self.checkpoint, self.identity = checkpoint, identity
+    def begin(self) -> None:
         with self._explained():
             if self.files.kind(self.target) == pf.FileType.File:
                 raise OutputError(f"{self.output.where} must be a folder or not be there; it is a file")
             self.files.make_folder(self.staged)
-        last = checkpoint.last_batch()
-        waiting = {} if last is None else checkpoint.batch(last) or {}
+        last = self.checkpoint.last_batch()
+        waiting = {} if last is None else self.checkpoint.batch(last) or {}
         if waiting.get("moves") and not waiting["is_done"]:
             assert last is not None
             self._finish(last, waiting)
         with self._explained():
-            for name in self.files.names(self.staged):  # of tasks that died
+            for name in self.files.names(self.staged):  # of tasks of this stream that died
                 self.files.remove_file(f"{self.staged}/{name}")
 
     def commit(self, batch: int, found: Sequence[Block]) -> Record:
@@ -110,9 +117,19 @@ class FileSink:
             for source, target in record["moves"]:
                 if self.files.kind(target) == pf.FileType.NotFound:
                     self.files.move(source, target)
+                else:
+                    self._refuse_taken(source, target)
         done = record | {"is_done": True}
         self.checkpoint.write_batch(batch, done)
         return done
+
+    def _refuse_taken(self, source: str, target: str) -> None:
+        """Refuse a part whose name is taken by another: what a rename has put in place is not where it was any more."""
+        if self.files.moves_folders and self.files.kind(source) != pf.FileType.NotFound:
+            raise OutputError(
+                f"{self.output.where}: {target!r} must be put there by this stream alone; another has put it there, "
+                f"with a copy of the checkpoint {self.checkpoint.given!r}; give each stream a checkpoint of its own"
+            )
 
     def _drop(self, names: Sequence[str]) -> None:
         for name in names:
@@ -143,21 +160,25 @@ class FunctionSink:
                 f"start: a sink that is a function must take a table and the number of its batch; {self.about} cannot"
             ) from None
 
+    def open(self, checkpoint: Checkpoint, identity: str) -> None:
+        self.checkpoint = checkpoint
+
     def results(self) -> Callable[[int, int], ResultWriter]:
         return CollectWriter
 
-    def begin(self, checkpoint: Checkpoint, identity: str) -> None:
-        self.checkpoint = checkpoint
+    def begin(self) -> None:
+        """Nothing is left over."""
 
     def commit(self, batch: int, found: Sequence[Block]) -> Record:
         made = table(self.leaf, found, has_places=False)
         try:
             self.function(made, batch)
         except Exception as error:
+            told = f"{type(error).__name__}: {reason_text(error)}"
             raise OutputError(
-                f"start: {self.about} must take batch {batch}; it raised {type(error).__name__}: {error}; mend it and "
-                f"start again: the batch comes again"
-            ) from error
+                f"start: {self.about} must take batch {batch}; it raised {told}; mend it and start again: the batch "
+                f"comes again"
+            ) from cause_of(error)
         record = {"is_done": True, "rows": made.num_rows, "bytes": made.nbytes}
         self.checkpoint.write_batch(batch, record)
         return record
