@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 
@@ -17,11 +18,13 @@ SHUFFLED = [case for case in plain.CASES if case.name in ("state", "flat_map", "
 
 
 def write(folder: Path, found: list[plain.Row], first: int, count: int) -> None:
-    """Some of the items as a file."""
+    """Some of the items as a file, dated by its first item: a running stream reads files in the order of their times."""
     rows = found[first : first + count]
     table = pa.table({field.name: pa.array([row[field.name] for row in rows], field.type) for field in plain.SCHEMA})
     folder.mkdir(exist_ok=True)
-    pq.write_table(table, folder / f"{first:04}.parquet")
+    path = folder / f"{first:04}.parquet"
+    pq.write_table(table, path)
+    os.utime(path, (1_700_000_000 + first, 1_700_000_000 + first))
 
 
 @pytest.fixture(scope="module")
