@@ -18,7 +18,7 @@ SHUFFLED = [case for case in plain.CASES if case.name in ("state", "flat_map", "
 
 
 def write(folder: Path, found: list[plain.Row], first: int, count: int) -> None:
-    """Some of the items as a file, dated by its first item: a running stream reads files in the order of their times."""
+    """Some of the items as a file, dated by its first item: a running stream reads them in that order."""
     rows = found[first : first + count]
     table = pa.table({field.name: pa.array([row[field.name] for row in rows], field.type) for field in plain.SCHEMA})
     folder.mkdir(exist_ok=True)
