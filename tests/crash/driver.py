@@ -46,6 +46,7 @@ def main(order: Order) -> None:
         files_per_batch=graph.files_per_batch,
         buckets=2,
         restart=order.restart,
+        dead_letter=folder / "dead" if graph.failures else None,
     )
     if order.level is not None:
         handle.send(Threshold(order.level), timeout_s=300.0)

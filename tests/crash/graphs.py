@@ -34,6 +34,8 @@ class Graph:
     places: tuple[str, ...]
     files_per_batch: int = 1
     has_signals: bool = False
+    failures: Callable[[Path, int], list[int]] | None = None
+    """The indices, in the file of a number, of the items that fail: each has a dead letter."""
 
 
 def marker(folder: Path, place: str) -> Path:
@@ -136,6 +138,31 @@ def _regions(folder: Path) -> ps.Stream:
     return found.map_columns(lambda total, at=deadly: at(total), to={"total": float})
 
 
+# Readings of which some fail
+
+
+def _checked(value: float) -> float:
+    if value > 11.0:
+        raise ValueError("too high")
+    return value
+
+
+def _running_count(state: Any) -> int:
+    state.count += 1
+    return state.count  # type: ignore[no-any-return]
+
+
+def _letters(folder: Path) -> ps.Stream:
+    deadly = Deadly(folder, BEHIND)
+    checked = _readings(folder).map(value=_checked).key_by("device").map(count=_running_count, state=Average)
+    return checked.map_columns(lambda value, at=deadly: at(value), to={"value": float})
+
+
+def _too_high(folder: Path, number: int) -> list[int]:
+    values = pq.read_table(folder / "in" / f"{number:05}.parquet")["value"].to_pylist()
+    return [index for index, value in enumerate(values) if value > 11.0]
+
+
 # Lines of taxis
 
 
@@ -154,4 +181,5 @@ GRAPHS = {
     "spikes": Graph(_spikes, write_readings, "parquet", (FIRST, BEHIND)),
     "taxi": Graph(_taxi, write_lines, "txt", (FIRST,), files_per_batch=2),
     "regions": Graph(_regions, write_readings, "parquet", (FIRST, BEHIND), has_signals=True),
+    "letters": Graph(_letters, write_readings, "parquet", (FIRST, BEHIND), failures=_too_high),
 }

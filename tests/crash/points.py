@@ -34,7 +34,11 @@ class Point:
 
 
 def _is_part(files: Files, source: str, target: str) -> bool:
-    return "/part-" in target
+    return "/part-" in target and not _is_letter(files, source, target)
+
+
+def _is_letter(files: Files, source: str, target: str) -> bool:
+    return "/dead/part-" in target
 
 
 def _says_done(checkpoint: Checkpoint, number: int, record: dict[str, Any]) -> bool:
@@ -58,6 +62,12 @@ POINTS = {
     "noted": Point(StreamQuery, "_commit", "done, and noted", True),
 }
 
+
+# Where a stream has dead letters: they are put in place before the results of their batch.
+LETTER_POINTS = {
+    "letters staged": Point(Files, "move", "nothing", False, _is_letter),
+    "letters moved": Point(Files, "move", "nothing", True, _is_letter),
+}
 
 # Around what a driver does when it sends a signal.
 SEND_POINTS = {
@@ -91,7 +101,7 @@ def found_of(checkpoint: Checkpoint, batch: int, out: Path) -> str:
 
 def arm(name: str, at: int = 1) -> None:
     """Have this process die at a point, when it gets there for the time `at`, counted from 1."""
-    point, count = (POINTS | SEND_POINTS | RESTART_POINTS)[name], 0
+    point, count = (POINTS | LETTER_POINTS | SEND_POINTS | RESTART_POINTS)[name], 0
     method = getattr(point.owner, point.method)
 
     def wrapped(*arguments: Any) -> Any:

@@ -20,6 +20,14 @@ def test_keyed_state(tmp_path: Path) -> None:
     trial.check()
 
 
+def test_dead_letters(tmp_path: Path) -> None:
+    trial = Trial(tmp_path, "letters")
+    trial.kill_at("intent written", at=2)
+    trial.kill_at("letters moved")
+    trial.finish()
+    trial.check()
+
+
 def test_regions_of_items(tmp_path: Path) -> None:
     trial = Trial(tmp_path, "taxi")
     trial.kill_in_task(FIRST)

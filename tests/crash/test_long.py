@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.graphs import GRAPHS
-from tests.crash.points import POINTS, RESTART_POINTS, SEND_POINTS
+from tests.crash.points import LETTER_POINTS, POINTS, RESTART_POINTS, SEND_POINTS
 from tests.crash.trial import Trial
 
 TRIALS = int(os.environ.get("PENSTOCK_LONG_TRIALS") or 4)
@@ -33,7 +33,8 @@ def test_many_kills(tmp_path: Path, graph: str, seed: int) -> None:
 
 def kills(trial: Trial) -> list[Callable[[], None]]:
     # In the middle of the moves is only the first of them: there are two parts.
-    times = {name: 1 if name == "some moved" else trial.random.choice([1, 2]) for name in POINTS}
+    points = [*POINTS, *(LETTER_POINTS if trial.graph.failures else ())]
+    times = {name: 1 if name == "some moved" else trial.random.choice([1, 2]) for name in points}
     found: list[Callable[[], None]] = [partial(trial.kill_at, name, at) for name, at in times.items()]
     found += [partial(trial.kill_in_task, place) for place in trial.graph.places]
     found += [trial.kill_at_random] * RANDOM_MOMENTS

@@ -18,7 +18,7 @@ import pyarrow as pa
 from tests.cluster.standalone import Process, until
 from tests.crash.driver import Order
 from tests.crash.graphs import GRAPHS, Threshold, marker
-from tests.crash.points import POINTS, STAGES, found_of
+from tests.crash.points import LETTER_POINTS, POINTS, STAGES, found_of
 from tests.crash.process import PATIENCE_S, Query
 from tests.crash.tally import TALLY
 
@@ -105,7 +105,7 @@ class Trial:
             query.died()
         TALLY.kills += 1
         self._check_cut_short()
-        wanted, found = POINTS[point].leaves, self._stage()
+        wanted, found = (POINTS | LETTER_POINTS)[point].leaves, self._stage()
         # A batch that was cut short before may have come further then.
         is_new = self.batches("offsets") != before
         assert found == wanted if is_new else STAGES.index(found) >= STAGES.index(wanted), (found, self.history)
@@ -195,11 +195,23 @@ class Trial:
     def check(self, at_least: int = 100) -> None:
         """The files written hold what one thread gives, every row once, and nothing is left over."""
         stream, written = self.graph.build(self.folder), ps.read_parquet(self.folder / "out").collect(spark=False)
-        wanted = reference.run([stream.node], self.control(), is_open=True).tables[0]
+        on_error = "skip" if self.graph.failures else "stop"
+        wanted = reference.run([stream.node], self.control(), is_open=True, on_error=on_error).tables[0]
         assert wanted.num_rows >= at_least
         assert in_order(written).equals(in_order(wanted)), self.history
         assert self.consumed() == self.files, self.history
         TALLY.rows += wanted.num_rows
+        self._check_letters()
+
+    def _check_letters(self) -> None:
+        """Each item that fails has one dead letter, with its file and its index in it."""
+        if self.graph.failures is None:
+            return
+        wanted = [(n, index) for n in range(self.files) for index in self.graph.failures(self.folder, n)]
+        rows = ps.read_parquet(self.folder / "dead").select("file", "index", "count").collect(spark=False).to_pylist()
+        assert all(row["count"] == 1 for row in rows), self.history
+        assert sorted((int(Path(row["file"]).stem), row["index"]) for row in rows) == wanted, self.history
+        TALLY.rows += len(rows)
 
     def consumed(self) -> int:
         """How many files were taken, by what is noted of the batches."""
