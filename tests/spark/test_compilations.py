@@ -65,9 +65,9 @@ def watched(folder: Path, log: Path) -> ps.Stream:
 def test_tasks_of_a_second_job_compile_nothing(tmp_path: Path, spark: SparkSession) -> None:
     write(tmp_path / "in", 0)
     stream = watched(tmp_path / "in", tmp_path / "log")
-    totals = stream.collect(spark)["total"].to_pylist()
+    totals = stream.collect(spark, ordered=True)["total"].to_pylist()
     (tmp_path / "log").write_text("")
-    assert stream.collect(spark)["total"].to_pylist() == totals
+    assert stream.collect(spark, ordered=True)["total"].to_pylist() == totals
     assert (tmp_path / "log").read_text() == ""
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.oracle import engines
 
-GRAPHS = 10
+GRAPHS = pytest.mark.parametrize("graphs", [3, pytest.param(30, marks=pytest.mark.long)])
 
 
-def test_in_a_batch(spark: Any, tmp_path: Path) -> None:
-    engines.check("spark", engines.with_windows(GRAPHS), spark=spark, folder=tmp_path)
+@GRAPHS
+def test_in_a_batch(spark: Any, tmp_path: Path, graphs: int) -> None:
+    engines.check("spark", engines.with_windows(graphs), spark=spark, folder=tmp_path)
 
 
-def test_as_a_stream_with_restarts(spark: Any, tmp_path: Path) -> None:
-    engines.check("stream", engines.with_windows(GRAPHS, late=True), spark=spark, folder=tmp_path)
+@GRAPHS
+def test_as_a_stream_with_restarts(spark: Any, tmp_path: Path, graphs: int) -> None:
+    engines.check("stream", engines.with_windows(graphs, late=True), spark=spark, folder=tmp_path)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from tests.property.check import difference
 from tests.property.graphs import from_seed
 from tests.spark.stream.simulated import expected, one_result
@@ -26,7 +27,7 @@ from penstock.spark.stream.endings import refuse_endings
 from penstock.spark.stream.handle import start
 
 SEEDS = tuple(dict.fromkeys((*KEYED, *FOUND, *OTHERS)))
-GRAPHS = 26
+FEW, MANY = 6, 26
 """How many are to be streams: some have no files, or give nothing before their end."""
 
 
@@ -45,9 +46,10 @@ def is_a_stream(leaf: Any) -> bool:
     return not leaf.source.items.is_here
 
 
-def test_random_graphs(spark: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("graphs", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
+def test_random_graphs(spark: Any, tmp_path: Path, graphs: int) -> None:
     seeds = (seed for seed in SEEDS if as_a_stream(seed, spark, tmp_path / str(seed)))
-    assert len(list(islice(seeds, GRAPHS))) == GRAPHS
+    assert len(list(islice(seeds, graphs))) == graphs
 
 
 def as_a_stream(seed: int, spark: Any, folder: Path) -> bool:
