@@ -7,6 +7,7 @@ The source is read, not run, so an import counts wherever it stands: in a functi
 from __future__ import annotations
 
 import ast
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ def may(*parts: str, libraries: frozenset[str] = LIBRARIES) -> Rule:
 
 
 BASE = ("errors", "text", "kernels", "graph", "plan", "engine")
-LAYERS = (*BASE, "spark", "flex", "model", "report", "apps", "bench", "cli")
+LAYERS = (*BASE, "spark", "tune", "report", "apps", "bench", "cli")
 
 # A part is a folder or a single module directly under the package.
 RULES: dict[str, Rule] = {
@@ -50,35 +51,35 @@ RULES: dict[str, Rule] = {
     "plan": may("errors", "text", "kernels", "graph", libraries=LIBRARIES | SOLVER),
     "engine": may("errors", "text", "kernels", "graph", "plan"),
     "spark": may("errors", "kernels", "graph", "plan", "engine", libraries=LIBRARIES | SPARK_LIBRARIES),
-    "flex": may("errors", "kernels", "graph", "plan", "engine"),
-    "model": may("errors", "text", "kernels", "graph", "plan"),
-    "report": may("errors", "graph", "plan", "model"),
+    "tune": may("errors", "text", "kernels", "graph", "plan", "engine", "spark"),
+    "report": may("errors", "graph", "plan", "tune"),
     "apps": may(PUBLIC, libraries=LIBRARIES | PICTURES),
     "bench": may(PUBLIC, *LAYERS, libraries=LIBRARIES | SPARK_LIBRARIES | PEERS),
     "cli": may(PUBLIC, *LAYERS),
-    "__init__": may("errors", "kernels", "graph", "plan", "engine", "flex", "model", "report", libraries=frozenset()),
+    "__init__": may("errors", "kernels", "graph", "plan", "engine", "report", libraries=frozenset()),
     "__main__": may("cli", libraries=frozenset()),
 }
 
 # Upward imports that are allowed inside functions and for type checking only, each with its reason.
 LAZY_EXCEPTIONS: dict[str, frozenset[str]] = {
     # collect, write, explain and show are methods of a stream: the front door calls the layers behind it.
-    "graph/running.py": frozenset({"engine", "model", "plan", "report", "spark"}),
+    "graph/running.py": frozenset({"engine", "plan", "report", "spark", "tune"}),
     # the model of a run can be looked at.
-    "model/program.py": frozenset({"report"}),
+    "tune/run_model.py": frozenset({"report"}),
     # scale is one of them, and asks the model too.
-    "graph/scale.py": frozenset({"model", "plan", "spark"}),
+    "graph/scale.py": frozenset({"plan", "spark", "tune"}),
     # a prediction draws its own curve.
-    "model/scaling.py": frozenset({"report"}),
+    "tune/scaling.py": frozenset({"report"}),
     # from_spark is a front door too.
     "graph/read.py": frozenset({"spark"}),
     # a job tells how far it is, as a record that reports show.
     "spark/monitor.py": frozenset({"report"}),
     # explain is a method of a run too, which knows what was chosen while it ran.
     "engine/account.py": frozenset({"report"}),
-    # the parts of a flexible node are made with the other parts of a run.
-    "engine/run.py": frozenset({"flex"}),
 }
+
+
+TUNE_MAY_RUN_BY = {f"penstock.engine.{stem}" for stem in ("run", "intake", "node_timing", "context_costs")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +162,14 @@ def part_of_module(module: str) -> str:
     return module.partition(".")[2].split(".")[0] or PUBLIC
 
 
+def inside(part: str) -> set[str]:
+    return {
+        f"{PUBLIC}.{file.removesuffix('.py').replace('/', '.')}"
+        for file in files(PACKAGE)
+        if part_of_file(file) == part
+    }
+
+
 def files(package: Path) -> list[str]:
     return sorted(path.relative_to(package).as_posix() for path in package.rglob("*.py"))
 
@@ -218,6 +227,17 @@ def test_the_layers_below_spark_have_no_cycle() -> None:
         assert RULES[part].parts <= set(order[:place])
 
 
+def test_tune_runs_streams_through_the_front_of_the_engine_only() -> None:
+    inner = {each.module for each in imports(PACKAGE) if each.importer == "tune" and each.module in inside("engine")}
+    assert inner <= TUNE_MAY_RUN_BY
+
+
+def test_tune_is_imported_only_when_asked_for() -> None:
+    program = "import sys, penstock; print(*(name for name in sys.modules if name.startswith('penstock.tune')))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
+
+
 def test_imports_go_one_way() -> None:
     found = violations(imports(PACKAGE))
     assert not found, "\n" + "\n".join(found)
@@ -227,7 +247,7 @@ FORBIDDEN = {
     "a layer above": ("graph/node.py", "from penstock.plan import cut"),
     "relative": ("graph/node.py", "from ..engine.channel import Channel"),
     "relative, by name": ("plan/fuse.py", "from .. import engine"),
-    "by name from the package": ("model/net.py", "from penstock import engine"),
+    "by name from the package": ("plan/net.py", "from penstock import engine"),
     "for types only": ("plan/cut.py", "if TYPE_CHECKING:\n    import penstock.engine.node"),
     "inside a function": ("engine/node.py", "def f():\n    import penstock.spark"),
     "by import_module": ("plan/cut.py", "import importlib\nimportlib.import_module('penstock.spark')"),
@@ -236,7 +256,7 @@ FORBIDDEN = {
     "arrow in a kernel": ("kernels/segment.py", "import pyarrow as pa"),
     "an application past the public name": ("apps/spike.py", "from penstock.graph import Stream"),
     "an excepted file at module level": ("graph/running.py", "import penstock.engine"),
-    "an excepted file, not the excepted part": ("engine/run.py", "def f():\n    import penstock.spark"),
+    "an excepted file, not the excepted part": ("engine/account.py", "def f():\n    import penstock.spark"),
     "a library that is not declared": ("graph/node.py", "import scipy"),
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.bench import flexible, flexible_made
 from penstock.bench.measure import Case, Report, Run, measure
-from penstock.plan.profile import Profile
+from penstock.plan.node_profile import Profile
 
 
 def dear(found: flexible.Flexed, name: str) -> flexible.Flexed:

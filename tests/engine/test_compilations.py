@@ -11,7 +11,7 @@ import pytest
 from numba.core import event
 
 import penstock as ps
-from penstock.engine.profile import _first, measured
+from penstock.engine.node_timing import first_batches, measure_nodes
 
 
 class Total(ps.State):
@@ -105,10 +105,10 @@ def test_a_profile_compiles_before_it_measures() -> None:
 
     def first() -> Iterator[Any]:
         started.append(sum(happened.is_start for _, happened in recorder.buffer))
-        return _first(leaves[0].source, 1000, 64, None)
+        return first_batches(leaves[0].source, 1000, 64, None)
 
     with event.install_recorder("numba:compile") as recorder:
-        measured(leaves, first, 1000, width=64)
+        measure_nodes(leaves, first, 1000, width=64)
     compiled = sum(happened.is_start for _, happened in recorder.buffer)
     assert started[0] < started[1] == started[-1] == compiled
 

@@ -15,8 +15,8 @@ from tests.property.graphs import Case
 from tests.property.settings import parse
 from tests.property.shrink import shrink
 
+from penstock.engine.flexible.copy_split import FlexSplit
 from penstock.engine.run import Run
-from penstock.flex.split import FlexSplit
 from penstock.graph import nodes
 from penstock.plan.fuse import Segment
 

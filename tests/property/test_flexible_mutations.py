@@ -11,10 +11,10 @@ from tests.property.check import Mismatch, check_channels
 from tests.property.flexible import from_flexible_seed
 from tests.property.test_flexible import GRAPHS
 
+from penstock.engine.flexible.copy_merge import FlexMerge
+from penstock.engine.flexible.copy_split import FlexSplit
+from penstock.engine.flexible.select_stream import End, Entry, Reached, Run
 from penstock.engine.piece import Piece
-from penstock.flex.merge import FlexMerge
-from penstock.flex.select import End, Entry, Reached, Run
-from penstock.flex.split import FlexSplit
 from penstock.kernels.credit import SIGNAL
 
 Patch = pytest.MonkeyPatch

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ModelError
-from penstock.model import Arc, Net, Place, Platform, Task, Transition, net_of
 from penstock.report.net import picture
+from penstock.tune.model import Arc, Net, Place, Platform, Task, Transition, net_of
 
 SVG = "{http://www.w3.org/2000/svg}"
 TASKS = Task("a & b", 2, "core 1"), Task("b", 2, "core 2"), Task("c", 3, "core 3", ("core 2",))

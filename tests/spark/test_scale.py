@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 import penstock as ps
 from penstock.errors import GraphError, ModelError
-from penstock.model.scaling import Scaling
-from penstock.plan.job import JobProfile
+from penstock.tune.job_profile import JobProfile
+from penstock.tune.scaling import Scaling
 
 ROWS = 40_000
 SAMPLE = {"sample": 200_000, "repeats": 1}

@@ -26,9 +26,9 @@ from penstock.bench import files
 from penstock.bench.standalone import SETTINGS, running, until
 from penstock.errors import JobError
 from penstock.graph.scale import scale
-from penstock.plan.job import JobProfile
 from penstock.spark.cores import machine_of
 from penstock.text import table
+from penstock.tune.job_profile import JobProfile
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

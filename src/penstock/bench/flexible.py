@@ -32,7 +32,7 @@ from penstock.graph import nodes as n
 from penstock.plan.flexible import choose, dearest
 from penstock.plan.fuse import Segment
 from penstock.plan.mapping import balanced, inside, loops_of
-from penstock.plan.profile import Profile
+from penstock.plan.node_profile import Profile
 from penstock.report.chart import Chart, Series
 
 CORES = 2

@@ -19,11 +19,11 @@ import pyarrow as pa
 import penstock as ps
 from penstock.bench import model_graphs as made
 from penstock.bench.measure import Answer, Facts, Peer
-from penstock.model import Arc, Drawn, Net, Platform, Task, net_of
-from penstock.model.program import Model
-from penstock.model.search import every_mapping
-from penstock.model.simulate import Machine
-from penstock.plan.profile import Profile
+from penstock.plan.node_profile import Profile
+from penstock.tune.model import Arc, Drawn, Net, Platform, Task, net_of
+from penstock.tune.model.simulate import Machine
+from penstock.tune.plan_search import every_mapping
+from penstock.tune.run_model import Model
 
 CORES = 2
 PROFILES = 3

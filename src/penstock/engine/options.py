@@ -14,7 +14,7 @@ from typing import Any
 from penstock.engine.statistics import Statistics
 from penstock.errors import GraphError
 from penstock.plan.capacity import BATCH_ITEMS, WIDTH
-from penstock.plan.profile import Profile
+from penstock.plan.node_profile import Profile
 
 CONTEXTS = ("auto", "sparse", "dense", "lane")
 CREDITS = ("queued", "balance")

@@ -10,7 +10,7 @@ from penstock.graph import nodes as n
 from penstock.graph.tree import Places
 from penstock.plan.flexible import BLOCK, chosen
 from penstock.plan.mapping import balanced, loops_of, places
-from penstock.plan.profile import Profile
+from penstock.plan.node_profile import Profile
 
 SAMPLE, SAMPLE_BYTES = 1 << 14, 1 << 24
 """How many items, or bytes of them, are measured where the run is to choose which node is flexible."""
@@ -31,9 +31,11 @@ def place(
     asked = places(leaves, o.cores, *by_hand) if fitted is None else fitted
     if o.flexible == "auto":
         if not isinstance(given, Profile):
-            from penstock.engine.profile import alone
+            from penstock.engine.node_timing import measure_sample
 
-            given = alone(leaves, SAMPLE, o.width or BLOCK, SAMPLE_BYTES, compile=o.compile, on_error=o.on_error)
+            given = measure_sample(
+                leaves, SAMPLE, o.width or BLOCK, SAMPLE_BYTES, compile=o.compile, on_error=o.on_error
+            )
         asked = chosen(leaves, asked, given, o.cores)
     elif isinstance(given, Profile):
         loops = loops_of(leaves)

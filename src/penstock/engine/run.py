@@ -256,7 +256,7 @@ class Run:
         given = self.batches_in or self._batches()
         skipped = Skipped(self.memory.letters, self.tree.number) if self.tree.is_guarded else None
         feeder = Feeder(given, self.planned.signals, is_open=self.is_open, skipped=skipped)
-        from penstock.flex.several import flexible
+        from penstock.engine.flexible.align_copies import flexible
 
         for segment in self.planned.segments:
             sinks = [self._channel(sink) for sink in self.planned.codes[segment].sinks if sink.is_cut]
@@ -395,7 +395,7 @@ class Run:
     def _costs(self) -> Costs:
         if not self.options.compile:
             return INTERPRETED
-        from penstock.engine.calibration import costs
+        from penstock.engine.context_costs import costs
 
         return costs()
 

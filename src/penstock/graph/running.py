@@ -14,14 +14,14 @@ from penstock.graph import nodes
 from penstock.graph.tree import At, in_order
 
 if TYPE_CHECKING:
-    from penstock.model.advise import Advice
-    from penstock.model.program import Model
-    from penstock.model.scaling import Scaling
-    from penstock.plan.machine import Machine
-    from penstock.plan.profile import Profile
+    from penstock.plan.node_profile import Profile
     from penstock.report.graph import GraphPicture
     from penstock.spark.stream.handle import StreamHandle
     from penstock.spark.write import Written
+    from penstock.tune.adviser import Advice
+    from penstock.tune.machine_costs import MachineCosts
+    from penstock.tune.run_model import Model
+    from penstock.tune.scaling import Scaling
 
 
 class Running:
@@ -199,7 +199,7 @@ class Running:
         >>> found.bottleneck().name
         "map 'w'"
         """
-        from penstock.engine.profile import profile
+        from penstock.tune.profiler import profile
 
         return profile((self.node,), sample, **options)
 
@@ -212,7 +212,7 @@ class Running:
         flexible: str | Mapping[Any, int] | None = None,
         capacities: int | Mapping[Any, int] | None = None,
         block_items: int | None = None,
-        machine: Machine | None = None,
+        machine: MachineCosts | None = None,
     ) -> Model:
         """A model of a run of this stream: what it is to give, before anyone runs it; see `docs/model.md`.
 
@@ -227,7 +227,7 @@ class Running:
         >>> print(roots.model(roots.profile(4000), cores=2, flexible={roots: 1}).net().cores)
         ('core 0', 'core 1')
         """
-        from penstock.model.program import model
+        from penstock.tune.run_model import model
 
         return model(
             (self.node,),
@@ -256,9 +256,9 @@ class Running:
         run. `profile=` takes the `profile` of an earlier answer, so that nothing is measured again.
 
         >>> import penstock as ps
-        >>> from penstock.model.made import made_profile  # here the profile of a job that was never run
+        >>> from penstock.tune.synthetic_profile import synthetic_profile  # of a job that was never run
         >>> numbers = ps.from_items([{"v": 1}]).map(w=lambda v: v + 1)
-        >>> profile = made_profile(["stage 1 (source): map 'w'"])
+        >>> profile = synthetic_profile(["stage 1 (source): map 'w'"])
         >>> foreseen = numbers.scale([1, 8, 64], data=10_000_000_000, profile=profile)
         >>> [round(point.seconds, 1) for point in foreseen.points], foreseen.stops_at
         ([101.7, 13.1, 1.8], 432)
@@ -274,7 +274,7 @@ class Running:
         memory: int | None = None,
         objective: str = "throughput",
         profile: Profile | None = None,
-        machine: Machine | None = None,
+        machine: MachineCosts | None = None,
     ) -> Advice:
         """How to run this stream on at most so many cores, and what that is to gain; see `docs/model.md`.
 
@@ -292,7 +292,7 @@ class Running:
         >>> squares.collect(plan=advice).num_rows
         1000
         """
-        from penstock.model.advise import advise, check
+        from penstock.tune.adviser import advise, check
 
         check(cores, memory, objective)
         measured = self.profile() if profile is None else profile
@@ -423,7 +423,7 @@ def _planned(leaves: tuple[nodes.GraphNode, ...], options: dict[str, Any]) -> di
     """The options of a run, with those that an advice stands for."""
     if options.get("plan") is None:
         return {name: value for name, value in options.items() if name != "plan"}
-    from penstock.model.advise import STANDS_FOR, Advice
+    from penstock.tune.adviser import STANDS_FOR, Advice
 
     given = {name: value for name, value in options.items() if name != "plan"}
     advice, both = options["plan"], [name for name in STANDS_FOR if given.get(name) is not None]
@@ -434,7 +434,7 @@ def _planned(leaves: tuple[nodes.GraphNode, ...], options: dict[str, Any]) -> di
     return {**given, **advice.options(leaves)}
 
 
-def _machine() -> Machine:
-    from penstock.engine.calibration import machine
+def _machine() -> MachineCosts:
+    from penstock.tune.machine_costs import machine_costs
 
-    return machine()
+    return machine_costs()

@@ -10,9 +10,9 @@ from penstock.graph import nodes as n
 from penstock.graph.source import UNCUT
 
 if TYPE_CHECKING:
-    from penstock.model.cluster import Data
-    from penstock.model.scaling import Scaling
-    from penstock.plan.job import JobProfile
+    from penstock.tune.cluster import Data
+    from penstock.tune.job_profile import JobProfile
+    from penstock.tune.scaling import Scaling
 
 OF_CLUSTER = (
     "cores",
@@ -33,9 +33,9 @@ def scale(
     node: n.GraphNode, executors: Sequence[int], data: Any, spark: Any, profile: JobProfile | None, options: Any
 ) -> Scaling:
     """What `Stream.scale` does."""
-    from penstock.model.cluster import Cluster
-    from penstock.model.scaling import check_executors, scaled
-    from penstock.spark.profile import checked, job_profile
+    from penstock.tune.cluster import Cluster
+    from penstock.tune.job_sample import checked, job_profile
+    from penstock.tune.scaling import check_executors, scaled
 
     options = dict(options)
     seed, sink = options.pop("seed", 0), options.pop("sink", "collect")
@@ -66,8 +66,8 @@ def _check_data(data: Any) -> None:
 
 def _data(node: n.GraphNode, data: Any, profile: JobProfile, slots: Sequence[int], split_bytes: int | None) -> Data:
     """How much data there is to be, as splits count it: of Parquet files the columns that are used."""
-    from penstock.model.cluster import Data
-    from penstock.spark.profile import own_sizes
+    from penstock.tune.cluster import Data
+    from penstock.tune.job_sample import own_sizes
 
     own = own_sizes(node, [1, 2, *slots], split_bytes)
     total = float(sum(own[1]))

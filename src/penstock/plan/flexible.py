@@ -9,7 +9,7 @@ from penstock.graph import nodes as n
 from penstock.graph.tree import Places
 from penstock.plan.fuse import Segment
 from penstock.plan.mapping import balanced, inside, loops_of
-from penstock.plan.profile import NodeProfile, Profile
+from penstock.plan.node_profile import NodeProfile, Profile
 
 LEAST_GAIN = 1.05
 """A node is made flexible only where the run is to be so much faster by it: copies cost something too."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.errors import ModelError
-from penstock.model.net import Constant, Net, Place, Transition, mean_time
 from penstock.report.drawing import COLOURS, FAINT, INK, fit, mix, opening, px, rect, text_line, text_width, xml
+from penstock.tune.model.net import Constant, Net, Place, Transition, mean_time
 
 DRAWABLE = 300
 """More transitions than this make no picture that anybody could read."""
@@ -45,7 +45,7 @@ class NetPicture:
 def picture(net: Net) -> NetPicture:
     """The picture of a net that is small enough to be read.
 
-    >>> from penstock.model.net import Place, Transition
+    >>> from penstock.tune.model.net import Place, Transition
     >>> loop = Net((Place("idle", 1),), (Transition("work", 3, {"idle": 1}, {"idle": 1}),))
     >>> picture(loop).svg()[:4]
     '<svg'

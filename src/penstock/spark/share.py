@@ -13,13 +13,13 @@ from itertools import chain
 from typing import Any
 
 from penstock.engine.intake import Batch
-from penstock.engine.profile import BLOCK, measured
+from penstock.engine.node_timing import BLOCK, measure_nodes
 from penstock.errors import PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
 from penstock.plan.flexible import LEAST_GAIN, PASSING_S, Choice, choose
 from penstock.plan.mapping import inside, loops_of, within
-from penstock.plan.profile import Profile
+from penstock.plan.node_profile import Profile
 
 ENOUGH_ITEMS, ENOUGH_BYTES = 1 << 18, 1 << 24
 """A task measures only where so much arrives and is not all: the loops that are measured must be compiled first."""
@@ -108,7 +108,7 @@ def gainful(
 
     def costs(count: int, *, fuse: bool = False) -> Profile:
         given = {"compile": options.get("compile", True), "width": options.get("width") or BLOCK, "fuse": fuse}
-        return measured(leaves, lambda: first_of(kept, count), count, **given)
+        return measure_nodes(leaves, lambda: first_of(kept, count), count, **given)
 
     each = _seconds(costs(FEW)) / FEW
     count = min(MOST, max(FEW, round(MEASURED_S / each))) if each else MOST

@@ -1,0 +1,186 @@
+"""Where the parts of a run would be: the loops, cores and blocks that the engine makes of the same options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from penstock.errors import ModelError
+from penstock.graph import nodes as n
+from penstock.graph.tree import Places, Tree
+from penstock.plan.capacity import BATCH_ITEMS, MANY, SHARED, WIDTH, loop_width, usual
+from penstock.plan.flexible import BLOCK, blocks
+from penstock.plan.fuse import Segment, fuse
+from penstock.plan.mapping import mapped
+from penstock.text import distinct
+from penstock.tune.node_costs import NodeCosts
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a run may choose: where nodes are, how many items make a block, and how many a channel holds.
+
+    `by_profile` has the run choose the blocks of each loop by what it costs, where `block_items` is None; `width` is
+    the block of the one loop of a run on one core. `capacity` is of all channels, or of those behind some nodes.
+    """
+
+    cores: int = 1
+    places: Places = field(default_factory=Places)
+    block_items: int | None = None
+    capacity: int | Mapping[n.GraphNode, int] | None = None
+    by_profile: bool = False
+    width: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """A loop, or a join with the loop of its functions: what has one core, or one core for each copy, the own first."""
+
+    name: str
+    segments: tuple[Segment, ...]
+    homes: tuple[int, ...]
+
+    @property
+    def core(self) -> int:
+        return self.homes[0]
+
+    @property
+    def is_flexible(self) -> bool:
+        return len(self.homes) > 1
+
+    @property
+    def fed(self) -> tuple[Segment, ...]:
+        """All that channels lead to: the sides where streams meet, else the loop; none, where it reads the source."""
+        first = self.segments[0]
+        return first.sides if first.sides else ((first,) if first.feeder is not None else ())
+
+
+class Layout:
+    """The parts of a run of a graph, with the channels between them."""
+
+    def __init__(self, costs: NodeCosts, choice: Choice) -> None:
+        self.costs, self.choice = costs, choice
+        self.segments = fuse(Tree(costs.leaves, choice.places if choice.cores > 1 else Places()))
+        self.core_of = mapped(self.segments, choice.cores, choice.places.cores if choice.cores > 1 else {})
+        by_profile = choice.by_profile and choice.block_items is None and choice.cores > 1
+        self.widths = blocks(costs.leaves, self.segments, costs.profile) if by_profile else {}
+        self.many = SHARED if self.widths else MANY
+        self.parts = self._parts()
+        self.part_of = {segment: part for part in self.parts for segment in part.segments}
+        self.takers = self._takers()
+        self.block = min(self.width(part.segments[0]) / self._rate(part.segments[0]) for part in self.parts)
+        """How many items of the source make a block here: so many that every loop fires once for it, or less often."""
+        self.firings: dict[Part, float] = {}
+        """How often a part fires for a block: at most once, and as often as the part before.
+
+        But the core with the most to do waits until a part has all the items that it takes at a time.
+        """
+        own = {part: self.block * self._rate(part.segments[0]) / self.width(part.segments[0]) for part in self.parts}
+        for part in reversed(self.parts):  # one whose channel is full before it has all its items fires as room is made
+            full = [taker for fed, taker in self.takers[part] if self.items(fed) > own[part] * self.capacity(fed, part)]
+            own[part] = max([own[part], *(own[taker] for taker in full)])
+        busiest = self._busiest()
+        for part in self.parts:
+            before = [each for _, each in self.feeders(part) if not part.core == each.core == busiest]
+            self.firings[part] = min(1.0, max([own[part], *(self.firings[each] for each in before)]))
+
+    def _busiest(self) -> int:
+        loads = [0.0] * self.choice.cores
+        for part in self.parts:
+            for core in part.homes:
+                loads[core] += sum(self.costs.work_s(segment) for segment in part.segments) / len(part.homes)
+        return loads.index(max(loads))
+
+    def _rate(self, segment: Segment) -> float:
+        return self.costs.taken(segment) or 1.0 / WIDTH
+
+    # Parts and their cores
+
+    def _parts(self) -> list[Part]:
+        names = dict(zip(self.segments, distinct(segment.name for segment in self.segments), strict=True))
+        parts = []
+        for segment in self.segments:
+            if segment.copies and segment.has_functions:
+                continue  # it goes with the loop of its functions
+            members = (segment,) if segment.joint is None else (segment.joint, segment)
+            parts.append(Part(names[segment], members, self._homes(segment, members[0])))
+        return parts
+
+    def _homes(self, segment: Segment, first: Segment) -> tuple[int, ...]:
+        """The cores of a loop and its copies, as the engine has them: its own, that before, that behind, any other."""
+        own = self.core_of[segment]
+        if not segment.copies:
+            return (own,)
+        before = [fed.feeder for fed in (first.sides or (first,)) if fed.feeder is not None][:1]
+        behind = [each for each in self.segments for fed in (*each.sides, each) if fed.feeder is segment]
+        near = [self.core_of[feeder] for feeder in before]
+        near += [own if taker.copies else self.core_of[taker] for taker in behind]
+        others = [core for core in dict.fromkeys([*near, *range(self.choice.cores)]) if core != own]
+        if len(others) < segment.copies:
+            raise ModelError(
+                f"model: {segment.name} is to have {segment.copies} copies beside its own, each on another core; there "
+                f"are {self.choice.cores} cores; raise cores=, or lower the copies"
+            )
+        return (own, *others[: segment.copies])
+
+    def _takers(self) -> dict[Part, list[tuple[Segment, Part]]]:
+        """For each part the channels that leave it, by what they lead to, and the part there."""
+        found: dict[Part, list[tuple[Segment, Part]]] = {part: [] for part in self.parts}
+        for part in self.parts:
+            for fed in part.fed:
+                assert fed.feeder is not None
+                found[self.part_of[fed.feeder]].append((fed, part))
+        return found
+
+    def feeders(self, part: Part) -> list[tuple[Segment, Part]]:
+        """The channels that lead to a part, and the parts that they come from."""
+        return [(fed, self.part_of[fed.feeder]) for fed in part.fed if fed.feeder is not None]
+
+    def entry_core(self, part: Part) -> int:
+        """Where what comes to a part is taken: before copies, where the part before is at home."""
+        return self.feeders(part)[0][1].core if part.is_flexible else part.core
+
+    def exit_core(self, part: Part) -> int:
+        """Where what comes of a part is given: behind copies, where it is taken next."""
+        if not part.is_flexible or not self.takers[part]:
+            return part.core
+        return self.entry_core(self.takers[part][0][1])
+
+    # Blocks and channels
+
+    def width(self, segment: Segment) -> int:
+        """The most items that a loop takes at a time."""
+        choice = self.choice
+        if choice.cores == 1:
+            return loop_width(segment, choice.width, None, BATCH_ITEMS)
+        if segment in self.widths:
+            return self.widths[segment]
+        block = choice.block_items or (BLOCK if any(each.copies for each in self.segments) else None)
+        width, given = loop_width(segment, None, block, BATCH_ITEMS), self._given_capacity(segment)
+        return width if given is None else min(width, given)
+
+    def _given_capacity(self, fed: Segment) -> int | None:
+        capacity = self.choice.capacity
+        return capacity.get(fed.edge) if isinstance(capacity, Mapping) else (None if fed.feeder is None else capacity)
+
+    def capacity(self, fed: Segment, sender: Part) -> int:
+        """How many items the channel to a loop, or to a side, holds."""
+        given = self._given_capacity(fed)
+        if given is not None:
+            return given
+        width = self.width(fed)
+        is_shared = sender.is_flexible or any(part.is_flexible for at, part in self.takers[sender] if at is fed)
+        return usual(width, self.costs.item_bytes(fed.edge), is_shared, self.many)
+
+    def items(self, fed: Segment) -> float:
+        """How many items of a block pass a channel."""
+        return self.costs.given(fed.edge) * self.block
+
+    def bytes(self, fed: Segment) -> float:
+        """How many bytes of a block pass a channel."""
+        return self.costs.channel_bytes(fed) * self.block
+
+    def memory_bytes(self) -> float:
+        """The bytes of all channels: a queue has room for twice what it holds."""
+        channels = [(fed, part) for part in self.parts for fed, _ in self.takers[part]]
+        return sum(2.0 * self.costs.item_bytes(fed.edge) * self.capacity(fed, part) for fed, part in channels)
