@@ -18,11 +18,11 @@ from penstock.errors import (
     SettingWarning,
     SkippedWarning,
 )
-from penstock.graph.aggregate import collect, count, first, last, max, mean, min, sum, variance
+from penstock.graph.aggregate import count, first, last, max, mean, min, sum, to_list, variance
 from penstock.graph.function import returns
-from penstock.graph.meeting import join, merge
+from penstock.graph.meeting import align, merge
 from penstock.graph.read import from_spark, read_csv, read_json, read_parquet, read_text
-from penstock.graph.record import Fold, Node, Signal, State
+from penstock.graph.record import Fold, Operator, Signal, State
 from penstock.graph.running import prepare, run
 from penstock.graph.sink import spark_sink
 from penstock.graph.stream import Stream, from_arrow, from_items, from_numpy
@@ -43,7 +43,7 @@ __all__ = [
     "InterpretedWarning",
     "JobError",
     "LateWarning",
-    "Node",
+    "Operator",
     "OutputError",
     "PenstockError",
     "SessionError",
@@ -53,16 +53,15 @@ __all__ = [
     "State",
     "Stream",
     "VirtualClock",
+    "align",
     "array",
     "at",
-    "collect",
     "count",
     "first",
     "from_arrow",
     "from_items",
     "from_numpy",
     "from_spark",
-    "join",
     "last",
     "max",
     "mean",
@@ -77,5 +76,6 @@ __all__ = [
     "run",
     "spark_sink",
     "sum",
+    "to_list",
     "variance",
 ]

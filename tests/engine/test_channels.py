@@ -44,7 +44,7 @@ def blobs(lists: list[list[int]]) -> ps.Stream:
     return ps.from_items(rows, schema={"id": int, "values": list[int]})
 
 
-class Echo(ps.Node):
+class Echo(ps.Operator):
     """Pushes in `run` and in `end`, as many as it may in both."""
 
     n: int
@@ -80,11 +80,11 @@ def shift(state, signal):  # type: ignore[no-untyped-def]
 
 def pushes_in_run_and_in_end() -> Graph:
     opened = blobs([[1, 2], [], [3]]).enumerate("values", as_="v")
-    return Graph((opened.through(Echo, to="w", at_most=3).filter(lambda w: w != 2).aggregate(total=ps.sum("w")),))
+    return Graph((opened.process(Echo, to="w", at_most=3).filter(lambda w: w != 2).aggregate(total=ps.sum("w")),))
 
 
 def pushes_at_the_end_of_the_stream() -> Graph:
-    plain = ps.from_items([{"v": v} for v in range(5)]).through(Echo, to="w", at_most=3)
+    plain = ps.from_items([{"v": v} for v in range(5)]).process(Echo, to="w", at_most=3)
     return Graph((plain.map(x=lambda w: w + 1),))
 
 
@@ -144,10 +144,10 @@ def values_that_grow() -> Graph:
 def an_empty_source() -> Graph:
     nothing = ps.from_items([], schema={"id": int, "values": list[int]})
     opened = nothing.enumerate("values", as_="v")
-    return Graph((opened.filter(lambda v: v > 0).aggregate(n=ps.count()), nothing.through(Pushing, to="x", at_most=2)))
+    return Graph((opened.filter(lambda v: v > 0).aggregate(n=ps.count()), nothing.process(Pushing, to="x", at_most=2)))
 
 
-class Pushing(ps.Node):
+class Pushing(ps.Operator):
     """Pushes though there is nothing to push from."""
 
     def begin(self):  # type: ignore[no-untyped-def]
@@ -250,7 +250,7 @@ def test_a_list_of_structs_that_leaves_piece_by_piece() -> None:
     lists = [[{"f": 1.0, "l": [1, 2]}, {"f": 2.0, "l": list(range(500))}], []]
     source = ps.from_arrow(pa.table({"k": [3, 4], "q": pa.array(lists, pa.list_(element))}))
     opened = source.enumerate("q", as_="e")
-    collected = opened.enumerate("e.l", as_="v").close().aggregate(all=ps.collect("k"))
+    collected = opened.enumerate("e.l", as_="v").close().aggregate(all=ps.to_list("k"))
     computed = opened.map(m=lambda k: np.arange(k)).enumerate("m", as_="w")
     for setting in (Setting(fuse=True), Setting(fuse=True, spare=0, spare_signals=0)):
         Graph((collected, computed)).agrees(setting)

@@ -29,7 +29,7 @@ def diamond(items: int) -> ps.Stream:
     """The four nodes u, v, w and x of figure 3: w drops 46 of 64 items, and no other node drops any."""
     u = ps.from_items([{"i": i} for i in range(items)]).map(u=lambda i: i + 1)
     v, w = u.map(v=lambda i: 2 * i), u.filter(lambda i: i % 32 < 9)
-    return ps.join(v, w)
+    return ps.align(v, w)
 
 
 def alarms(items: int) -> ps.Stream:
@@ -97,7 +97,7 @@ def test_it_is_the_capacity_that_decides(capacity: int) -> None:
 def test_an_interval_by_hand_that_is_safe_and_one_that_is_not() -> None:
     """Inequality (3): on one half of the diamond two intervals must stay below what two channels of 4 hold."""
     items = ps.from_items([{"i": i} for i in range(50)]).map(u=lambda i: i)
-    stream = ps.join(items.map(v=lambda i: i), items.filter(lambda i: i < 0))
+    stream = ps.align(items.map(v=lambda i: i), items.filter(lambda i: i < 0))
     assert_right(stream, heartbeat=3, capacity=4)
     assert len(waits(told(stream, heartbeat=9, capacity=4))) == 4
 
@@ -107,7 +107,7 @@ def test_signals_of_one_region_that_do_not_fit_a_channel() -> None:
     inside = ps.from_items([{"i": i} for i in range(9)]).regions(start=lambda i: i == 0)
     one = inside.emit(Alarm, when=lambda i: i >= 0, at=lambda i: i).aggregate(a=ps.count())
     other = inside.filter(lambda i: i > 3).aggregate(b=ps.count())
-    joined = ps.join(other, one).map(heard=lambda state: state.last, state=Heard).on(Alarm, note)
+    joined = ps.align(other, one).map(heard=lambda state: state.last, state=Heard).on(Alarm, note)
     assert_right(joined, capacity=1)
     assert_right(joined, capacity=1, capacity_signals=10)
     message = told(joined, capacity=1, capacity_signals=2)

@@ -291,7 +291,7 @@ COUNT = {"n": ps.count()}
         (lambda i: i.regions(by="t").aggregate(), r"must give at least one result"),
         (lambda i: i.regions(by="t").aggregate(t=ps.count()), r"fields must have different names; got 'k', 't', 't'"),
         (lambda i: i.regions(by="t").aggregate(keep="v", **COUNT), r"'v' must be a field of the key or of the region"),
-        (lambda i: i.regions(by="t").aggregate(v=ps.collect("v")), r"collect\(v\) would hold all items of all keys"),
+        (lambda i: i.regions(by="t").aggregate(v=ps.to_list("v")), r"to_list\(v\) would hold all items of all keys"),
         (lambda i: i.regions(by="t").aggregate(f=ps.first("k")), r"first\(k\) by key takes numbers and times"),
         (lambda i: i.regions(start=high).aggregate(s=Headed), r"Headed.begin: .*\('k'\).*; got 'head'"),
     ],

@@ -31,7 +31,7 @@ def test_the_output_of_the_last_parent_s_end_is_not_lost() -> None:
     assert table.column("total").to_pylist() == [3, 3]
 
 
-class Echo(ps.Node):
+class Echo(ps.Operator):
     """Pushes in `run` and in `end`, as many as it may in both."""
 
     n: int
@@ -47,7 +47,7 @@ class Echo(ps.Node):
 
 
 def test_a_node_that_pushes_in_run_and_in_end_never_overflows(monkeypatch: pytest.MonkeyPatch) -> None:
-    echoed = blobs([1, 2], [], [3]).enumerate("values", as_="v").through(Echo, to="w", at_most=3).close("id")
+    echoed = blobs([1, 2], [], [3]).enumerate("values", as_="v").process(Echo, to="w", at_most=3).close("id")
     monkeypatch.setattr("penstock.engine.sinks.ROOM", 1)  # the smallest room: a row's worth must still fit
     (table,) = same_everywhere(echoed)
     assert table.column("w").to_pylist() == [1, 1, 1, 2, 2, 2, -2, -2, -2, 0, 0, 0, 3, 3, 3, -1, -1, -1]
@@ -67,18 +67,18 @@ def test_hundreds_of_empty_parents_in_a_row(room: int, monkeypatch: pytest.Monke
 def test_a_region_left_open_at_the_end_of_the_input() -> None:
     items = ps.from_items([{"at": at, "v": v} for at, v in ((1, 1), (1, 2), (2, 3), (2, 4))])
     by, start = items.regions(by="at"), items.regions(start=lambda v: v == 3)
-    tables = same_everywhere(by.aggregate(total=ps.sum("v")), start.aggregate(total=ps.sum("v")), start.through(Echo, to="w", at_most=3))  # fmt: skip
+    tables = same_everywhere(by.aggregate(total=ps.sum("v")), start.aggregate(total=ps.sum("v")), start.process(Echo, to="w", at_most=3))  # fmt: skip
     assert tables[0].column("total").to_pylist() == [3, 7]
     assert tables[1].column("total").to_pylist() == [3, 7]
     assert tables[2].column("w").to_pylist()[-3:] == [-2, -2, -2]
 
 
 def test_more_outputs_than_declared_is_an_error_that_names_the_node_and_the_item() -> None:
-    echoed = blobs([], [7]).enumerate("values", as_="v").through(Echo, to="w", at_most=2)
+    echoed = blobs([], [7]).enumerate("values", as_="v").process(Echo, to="w", at_most=2)
     for compile in (False, True):
-        with pytest.raises(ps.DataError, match=r"through 'Echo': may push at most 2 .* it pushed more on item 0"):
+        with pytest.raises(ps.DataError, match=r"process 'Echo': may push at most 2 .* it pushed more on item 0"):
             echoed.collect(compile=compile)
-    with pytest.raises(ps.DataError, match=r"through 'Echo': may push at most 2 .* it pushed more on item 0"):
+    with pytest.raises(ps.DataError, match=r"process 'Echo': may push at most 2 .* it pushed more on item 0"):
         reference.run([echoed.node])
 
 

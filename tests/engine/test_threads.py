@@ -22,7 +22,7 @@ def diamond(source: ps.Stream) -> ps.Stream:
     """Two sides that drop different items, and meet again."""
     even = source.filter(lambda v: v % 2 == 0).map(half=lambda v: v // 2)
     third = source.filter(lambda v: v % 3 == 0).map(square=lambda v: v * v)
-    return ps.join(even, third, how="outer", fill={"half": -1, "square": -1})
+    return ps.align(even, third, how="outer", fill={"half": -1, "square": -1})
 
 
 def right(stream: ps.Stream, **options: Any) -> Any:
@@ -68,7 +68,7 @@ def test_signals_and_regions_cross_threads() -> None:
     )
     regions = kept.regions(by="group")
     total, count = regions.aggregate(total=ps.sum("v")), regions.filter(lambda v: v % 2 == 0).aggregate(n=ps.count())
-    stream, control = ps.join(total, count), [ps.at(500, Change(50)), ps.at(1500, Change(2))]
+    stream, control = ps.align(total, count), [ps.at(500, Change(50)), ps.at(1500, Change(2))]
     wanted = right(stream, control=control)
     for cores in (2, 4):
         for width in (1, 64):
@@ -80,8 +80,8 @@ def test_signals_and_regions_cross_threads() -> None:
 
 def test_lists_and_texts_cross_threads() -> None:
     lines = ps.from_items([{"text": "a" * (at % 5), "values": list(range(at % 4))} for at in range(200)])
-    words = lines.enumerate("values", as_="v").filter(lambda v: v != 1).aggregate(kept=ps.collect("v"))
-    stream = ps.join(words, lines.select("text").filter(lambda text: len(text) != 2))
+    words = lines.enumerate("values", as_="v").filter(lambda v: v != 1).aggregate(kept=ps.to_list("v"))
+    stream = ps.align(words, lines.select("text").filter(lambda text: len(text) != 2))
     found = stream.collect(spark=False, fuse=False, cores=3, compile=False, check=True)
     assert found.to_pylist() == right(stream).to_pylist()
 
@@ -142,7 +142,7 @@ def test_threads_that_all_wait_are_noticed() -> None:
     source = numbers(1000)
     none = source.filter(lambda v: v > 998).map(a=lambda v: v)
     every = source.map(b=lambda v: v)
-    stream = ps.join(none, every)
+    stream = ps.align(none, every)
     options: dict[str, Any] = {"spark": False, "fuse": False, "capacity": 4, "batch_items": 1, "compile": False}
     with pytest.raises(Exception, match="join"):
         stream.collect(**options, cores=2, heartbeat="never")

@@ -140,7 +140,7 @@ def graphs() -> dict[str, ps.Stream]:
         "signals": signals.map(n=lambda w, state: w + state.level, state=Held).on(
             Level, level=lambda signal: signal.level
         ),
-        "a side": ps.join(items.filter(lambda v: v % 2 == 0).flexible().map(a=lambda v: v), items.map(b=lambda v: v)),
+        "a side": ps.align(items.filter(lambda v: v % 2 == 0).flexible().map(a=lambda v: v), items.map(b=lambda v: v)),
     }
 
 

@@ -343,7 +343,7 @@ def test_a_time_that_is_computed_begins_its_watermark_there() -> None:
 
 def test_a_time_passes_a_join() -> None:
     items = ps.from_items([{"k": "a", "t": t, "x": t % 4} for t in (1, 50, 2, 30, 61)])
-    joined = ps.join(items.filter(lambda x: x != 2).select("k", "t"), items.map(y=lambda x: x + 1).select("y"))
+    joined = ps.align(items.filter(lambda x: x != 2).select("k", "t"), items.map(y=lambda x: x + 1).select("y"))
     windows = joined.key_by("k").window("t", length=10, late=0)
     assert [row["t"] for row in everywhere(windows.late)] == []
     assert [row["start"] for row in everywhere(windows.aggregate(y=ps.sum("y")))] == [0, 60]
@@ -440,7 +440,7 @@ def test_many_keys_end_through_small_channels(text: bool) -> None:
 def test_an_end_stops_and_goes_on_where_a_channel_is_full() -> None:
     """Each key gives three items, and the channel holds four; what comes before the end is not given twice."""
 
-    class Last(ps.Node):
+    class Last(ps.Operator):
         n: int
 
         def run(self, k):  # type: ignore[no-untyped-def]
@@ -458,7 +458,7 @@ def test_an_end_stops_and_goes_on_where_a_channel_is_full() -> None:
         yield state.n
         yield -k
 
-    items = ps.from_items([{"k": k} for k in range(20)]).through(Last, to="k", at_most=1).key_by("k")
+    items = ps.from_items([{"k": k} for k in range(20)]).process(Last, to="k", at_most=1).key_by("k")
     ended = items.flat_map(count, to="x", at_most=3, state=Count, end=tell)
     behind = ended.map(y=lambda x: 2 * x).filter(lambda y: y != 4)
     sibling = items.map(w=lambda k: k + 1)
@@ -571,7 +571,7 @@ def ints(state):  # type: ignore[no-untyped-def]
         (lambda i: i.window(count=2).aggregate(), r"must give at least one result"),
         (lambda i: i.window(count=2).aggregate(start=ps.count()), r"fields must have different names"),
         (lambda i: i.window(count=2, start="k").aggregate(n=ps.count()), r"fields must have different names"),
-        (lambda i: i.aggregate(v=ps.collect("v")), r"collect\(v\) would hold all items of all keys in memory"),
+        (lambda i: i.aggregate(v=ps.to_list("v")), r"to_list\(v\) would hold all items of all keys in memory"),
         (lambda i: i.map(j=lambda k: k).aggregate(v=ps.last("j")), r"last\(j\) by key takes numbers and times"),
         (lambda i: i.aggregate(n=ps.count(), keep="v"), r"'v' must be a field of the key; there are 'k'"),
         (lambda i: i.aggregate(n=ps.count()).on(Add, n=lambda: 1), r"an aggregate handles no signal; use flat_map"),

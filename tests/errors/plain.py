@@ -182,7 +182,7 @@ def _elements(found: list[Row], letters: Letters) -> list[Row]:
     return rows
 
 
-class Hooks(ps.Node):
+class Hooks(ps.Operator):
     n: int
 
     def begin(self) -> Iterator[int]:
@@ -273,7 +273,7 @@ def _joined(found: list[Row], letters: Letters) -> list[Row]:
 
 
 def _join(stream: ps.Stream) -> ps.Stream:
-    return ps.join(stream.map(l=halves).select("v", "l"), stream.map(r=doubles).select("v", "r"))
+    return ps.align(stream.map(l=halves).select("v", "l"), stream.map(r=doubles).select("v", "r"))
 
 
 CASES = (
@@ -308,7 +308,7 @@ CASES = (
     Case(
         "hooks",
         lambda s: (
-            s.enumerate("p.a", as_="e").through(Hooks, to="x", at_most=2).aggregate(made=ps.collect("x"), keep=[])
+            s.enumerate("p.a", as_="e").process(Hooks, to="x", at_most=2).aggregate(made=ps.to_list("x"), keep=[])
         ),
         _hooked,
     ),

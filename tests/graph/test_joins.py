@@ -33,8 +33,8 @@ def refused(build: Callable[[], object], *parts: str) -> None:
 def test_sides_without_a_common_source() -> None:
     a, b = source("a"), source("b").map(j=lambda i: i)
     refused(
-        lambda: ps.join(a, b),
-        "join: all sides must come from one source",
+        lambda: ps.align(a, b),
+        "align: all sides must come from one source",
         "'a'",
         "'b'",
         "read both as one source, or bring them together by key",
@@ -54,8 +54,8 @@ def test_sides_without_a_common_source() -> None:
 def test_an_irregular_node_breaks_the_index(breaking: Callable[[ps.Stream], ps.Stream]) -> None:
     items = source()
     refused(
-        lambda: ps.join(items, breaking(items)),
-        "join: all sides must have the same indices; side 0 has those of",
+        lambda: ps.align(items, breaking(items)),
+        "align: all sides must have the same indices; side 0 has those of",
         "which may give many for one",
         "split behind",
         "or bring the sides together before it",
@@ -64,7 +64,7 @@ def test_an_irregular_node_breaks_the_index(breaking: Callable[[ps.Stream], ps.S
 
 def test_sides_behind_one_irregular_node_may_be_joined() -> None:
     many = source().flat_map(count_up, to="j", at_most=4)
-    joined = ps.join(many.filter(lambda j: j > 0), many.map(k=lambda j: -j))
+    joined = ps.align(many.filter(lambda j: j > 0), many.map(k=lambda j: -j))
     assert joined.collect(compile=False).to_pydict() == {"j": [1, 1, 2, 1, 2, 3], "k": [-1, -1, -2, -1, -2, -3]}
 
 
@@ -72,36 +72,36 @@ def test_a_join_inside_a_region_with_a_side_outside() -> None:
     items = source()
     inside = items.regions(start=lambda i: i % 2 == 0)
     refused(
-        lambda: ps.join(items.map(j=lambda i: i), inside),
-        "join: all sides must lie in the same regions; side 0 lies in none, side 1 in regions",
+        lambda: ps.align(items.map(j=lambda i: i), inside),
+        "align: all sides must lie in the same regions; side 0 lies in none, side 1 in regions",
         "close regions with aggregate or close before, or split inside of them",
     )
-    assert ps.join(inside.filter(lambda i: i > 2), inside.map(j=lambda i: i)).close().collect().num_rows == 2
+    assert ps.align(inside.filter(lambda i: i > 2), inside.map(j=lambda i: i)).close().collect().num_rows == 2
 
 
 def test_sides_that_change_the_same_field() -> None:
     items = source()
     a, b = items.map(i=lambda i: i + 1), items.map(j=lambda i: i)
     refused(
-        lambda: ps.join(a, b),
-        "join: a field of several sides must be the same in all; 'i' of side 0 is made by map 'i', that of side 1 by",
+        lambda: ps.align(a, b),
+        "align: a field of several sides must be the same in all; 'i' of side 0 is made by map 'i', that of side 1 by",
         "give one of them another name with select",
     )
-    assert ps.join(a.select(k="i"), b).collect().num_rows == 5
+    assert ps.align(a.select(k="i"), b).collect().num_rows == 5
 
 
 def test_a_field_that_may_be_filled_is_not_the_same_any_more() -> None:
     """What an outer join puts where a side lacks an item differs from what the other side has there."""
     items = source().select("i")
     few, other = items.filter(lambda i: i > 2), items.select(k="i")
-    outer = ps.join(few, other, how="outer", fill={"i": -1})
-    refused(lambda: ps.join(items, outer), "'i' of side 0 is made by", "that of side 1 by join", "with select")
+    outer = ps.align(few, other, how="outer", fill={"i": -1})
+    refused(lambda: ps.align(items, outer), "'i' of side 0 is made by", "that of side 1 by align", "with select")
 
 
 def test_a_field_that_a_region_keeps_of_its_first_item_is_made_there() -> None:
     items = source().select("i")
     first = items.regions(start=lambda i: i % 2 == 0, keep={"j": "i"}).close("j")
-    joined = ps.join(first.select("j"), items)
+    joined = ps.align(first.select("j"), items)
     assert joined.collect(compile=False).to_pydict() == {"j": [0, 0, 2, 2, 4], "i": [0, 1, 2, 3, 4]}
 
 
@@ -109,8 +109,8 @@ def test_outer_without_fill() -> None:
     items = source().select("i")
     few, all_ = items.filter(lambda i: i > 2).map(j=lambda i: i), items
     refused(
-        lambda: ps.join(few, all_, how="outer"),
-        "join: outer: 'j' is missing where side 0 drops an item; give fill={'j': ...}",
+        lambda: ps.align(few, all_, how="outer"),
+        "align: outer: 'j' is missing where side 0 drops an item; give fill={'j': ...}",
     )
 
 
@@ -118,8 +118,8 @@ def test_fill_of_a_text() -> None:
     items = source()
     few, all_ = items.filter(lambda i: i > 2).select("t"), items.select("i")
     refused(
-        lambda: ps.join(few, all_, how="outer", fill={"t": ""}),
-        "join: outer: 't' is string, and only numbers, booleans and times can stand for what is missing",
+        lambda: ps.align(few, all_, how="outer", fill={"t": ""}),
+        "align: outer: 't' is string, and only numbers, booleans and times can stand for what is missing",
         "make a number of it before, or keep the field on all sides",
     )
 
@@ -127,24 +127,24 @@ def test_fill_of_a_text() -> None:
 def test_a_fill_of_the_wrong_type_and_one_for_nothing() -> None:
     items = source().select("i")
     few = items.filter(lambda i: i > 2).map(j=lambda i: i)
-    refused(lambda: ps.join(few, items, how="outer", fill={"j": "x"}), "join: outer: 'j' is int64; got fill= 'x'")
-    refused(lambda: ps.join(few, items, how="outer", fill={"j": 0, "z": 0}), "'z'", "'i', 'j'")
+    refused(lambda: ps.align(few, items, how="outer", fill={"j": "x"}), "align: outer: 'j' is int64; got fill= 'x'")
+    refused(lambda: ps.align(few, items, how="outer", fill={"j": 0, "z": 0}), "'z'", "'i', 'j'")
 
 
 def test_a_wrong_how() -> None:
     items = source()
-    refused(lambda: ps.join(items, items, how="left"), "join: how= must be 'inner', 'outer', or functions", "'left'")
-    refused(lambda: ps.join(items, items, how={(0, 2): lambda i: i}, to="x"), "from 0 to 1; got (0, 2)")
-    refused(lambda: ps.join(items, items, how={(0, 1): lambda i: i}), "need to=, the field that they give")
-    refused(lambda: ps.join(items, items, how="outer", present=("a",)), "present= must name a field for each of 2")
-    refused(lambda: ps.join(items), "join: brings at least two streams together; got 1")
-    refused(lambda: ps.join(items, "items"), "join: brings streams together; got 'items'")
+    refused(lambda: ps.align(items, items, how="left"), "align: how= must be 'inner', 'outer', or functions", "'left'")
+    refused(lambda: ps.align(items, items, how={(0, 2): lambda i: i}, to="x"), "from 0 to 1; got (0, 2)")
+    refused(lambda: ps.align(items, items, how={(0, 1): lambda i: i}), "need to=, the field that they give")
+    refused(lambda: ps.align(items, items, how="outer", present=("a",)), "present= must name a field for each of 2")
+    refused(lambda: ps.align(items), "align: brings at least two streams together; got 1")
+    refused(lambda: ps.align(items, "items"), "align: brings streams together; got 'items'")
 
 
 def test_a_function_for_a_set_of_sides_may_name_their_fields_only() -> None:
     items = source()
     a, b = items.select(x="i"), items.select(y="i")
-    refused(lambda: ps.join(a, b, how={(0,): lambda y: y}, to="z"), "join (0,)", "('x'); got 'y'")
+    refused(lambda: ps.align(a, b, how={(0,): lambda y: y}, to="z"), "align (0,)", "('x'); got 'y'")
 
 
 def test_a_merge_of_different_fields() -> None:
@@ -159,7 +159,7 @@ def test_a_merge_of_different_fields() -> None:
 def test_a_capacity_that_no_interval_can_satisfy() -> None:
     """Between two heartbeats at least one index goes by, so a channel must hold what comes of one item."""
     many = source().flat_map(count_up, to="j", at_most=4)
-    joined = ps.join(many.filter(lambda j: j > 0), many.map(k=lambda j: -j))
+    joined = ps.align(many.filter(lambda j: j > 0), many.map(k=lambda j: -j))
     refused(
         lambda: joined.prepare(fuse=False, capacity=3),
         "must hold at least 4 items, which is the most that one item gives in flat_map",
@@ -179,7 +179,7 @@ def test_a_capacity_that_no_interval_can_satisfy() -> None:
 def test_a_cycle_cannot_be_built() -> None:
     """A stream is immutable and names the streams before it, which must be there already: none can lead to itself."""
     items = source()
-    joined = ps.join(items, items.filter(lambda i: i > 1))
+    joined = ps.align(items, items.filter(lambda i: i > 1))
     with pytest.raises(dataclasses.FrozenInstanceError):
         joined.node.sides = (joined.node, joined.node)  # type: ignore[attr-defined]
     with pytest.raises((dataclasses.FrozenInstanceError, AttributeError)):
@@ -213,7 +213,7 @@ BY_KEY = [1, 2, 1, 3, 2, 3]
 def test_a_join_of_sides_that_are_grouped_one_by_one_keeps_the_key() -> None:
     s = letters()
     one, other = (s.key_by("k").map(n=count, state=Count), s.key_by("k").map(m=count, state=Count))
-    assert counted(ps.join(one, other)) == BY_KEY
+    assert counted(ps.align(one, other)) == BY_KEY
 
 
 @pytest.mark.parametrize(
@@ -229,16 +229,16 @@ def test_a_join_of_sides_that_are_grouped_one_by_one_keeps_the_key() -> None:
 )
 def test_one_key_given_at_several_places_is_kept(other: Callable[[ps.Stream], ps.Stream]) -> None:
     s = letters()
-    assert counted(ps.join(s.key_by("k").map(n=count, state=Count), other(s))) == BY_KEY
+    assert counted(ps.align(s.key_by("k").map(n=count, state=Count), other(s))) == BY_KEY
 
 
 def test_the_key_comes_from_the_side_that_has_the_item() -> None:
     s = letters()
     low = s.filter(lambda v: v < 3).key_by("k").map(n=count, state=Count)
     high = s.filter(lambda v: v > 1).key_by("k").map(m=count, state=Count)
-    assert counted(ps.join(low, high, how="outer", fill={"n": 0, "m": 0})) == BY_KEY
+    assert counted(ps.align(low, high, how="outer", fill={"n": 0, "m": 0})) == BY_KEY
     assert (
-        counted(ps.join(low, high, how={(0,): lambda n: n, (1,): lambda m: m, (0, 1): lambda n: -n}, to="x")) == BY_KEY
+        counted(ps.align(low, high, how={(0,): lambda n: n, (1,): lambda m: m, (0, 1): lambda n: -n}, to="x")) == BY_KEY
     )
     assert counted(ps.merge(low.select("k", x="n"), high.select("k", x="m"))) == [1, 2, 1, 2, 3, 3, 4]
     even, odd = s.split(lambda v: v % 2 == 0, lambda v: v % 2 == 1)
@@ -247,7 +247,7 @@ def test_the_key_comes_from_the_side_that_has_the_item() -> None:
 
 def test_a_key_of_two_fields_in_any_order() -> None:
     s = letters()
-    joined = ps.join(s.key_by("k", "w"), s.filter(lambda v: v < 9).key_by("w", "k"))
+    joined = ps.align(s.key_by("k", "w"), s.filter(lambda v: v < 9).key_by("w", "k"))
     assert counted(joined) == [1, 1, 1, 2, 2, 1]
     assert joined.aggregate(n=ps.count()).schema.names == ["k", "w", "n"]
 
@@ -269,7 +269,7 @@ def test_a_key_of_two_fields_in_any_order() -> None:
     ids=["a key and none", "two keys", "one name, two fields"],
 )
 def test_sides_of_several_keys_meet_but_have_no_state(sides: Callable[..., object], reason: str, use: str) -> None:
-    joined = ps.join(*sides(letters()))  # type: ignore[misc]
+    joined = ps.align(*sides(letters()))  # type: ignore[misc]
     assert joined.filter(lambda v: v > 3).collect(spark=False, compile=False).num_rows == 2
     uses = {
         "state": lambda s: s.map(z=count, state=Count),
@@ -277,7 +277,7 @@ def test_sides_of_several_keys_meet_but_have_no_state(sides: Callable[..., objec
         "window": lambda s: s.window(count=2).aggregate(n=ps.count()),
         "aggregate": lambda s: s.aggregate(n=ps.count()),
     }
-    refused(lambda: uses[use](joined), "must belong to one key", reason, "write key_by behind join to choose the key")
+    refused(lambda: uses[use](joined), "must belong to one key", reason, "write key_by behind align to choose the key")
     assert counted(joined.key_by("k")) == BY_KEY
 
 
@@ -285,23 +285,23 @@ def test_sides_of_several_keys_meet_but_have_no_state(sides: Callable[..., objec
 def test_a_key_without_its_fields_is_refused_or_kept(lose: Callable[[ps.Stream], ps.Stream]) -> None:
     s = letters()
     sides = [lose(each.key_by("k")) for each in (s, s.filter(lambda v: v >= 0))]
-    reasons = ("all sides of join are grouped by 'k'", "keep it on all sides, unchanged, or write key_by behind join")
-    refused(lambda: ps.join(*sides).map(z=count, state=Count), *reasons)
-    assert counted(ps.join(*(lose(s.key_by("k")) for _ in range(2)))) == BY_KEY
+    reasons = ("all sides of align are grouped by 'k'", "keep it on all sides, unchanged, or write key_by behind align")
+    refused(lambda: ps.align(*sides).map(z=count, state=Count), *reasons)
+    assert counted(ps.align(*(lose(s.key_by("k")) for _ in range(2)))) == BY_KEY
     before = s.key_by("k")
-    assert counted(ps.join(*(lose(each) for each in (before, before.filter(lambda v: v >= 0))))) == BY_KEY
+    assert counted(ps.align(*(lose(each) for each in (before, before.filter(lambda v: v >= 0))))) == BY_KEY
 
 
 def test_an_outer_join_does_not_take_what_is_filled_in_for_a_key() -> None:
     s = letters()
     some, others = s.filter(lambda w: w > 0).key_by("v"), s.filter(lambda v: v > 1).key_by("v").select("k")
-    joined = ps.join(some, others, how="outer", fill={"v": 0, "w": 0})
-    refused(lambda: joined.map(z=count, state=Count), "all sides of join are grouped by 'v'", "keep it on all sides")
+    joined = ps.align(some, others, how="outer", fill={"v": 0, "w": 0})
+    refused(lambda: joined.map(z=count, state=Count), "all sides of align are grouped by 'v'", "keep it on all sides")
 
 
 def test_a_join_with_its_key_may_be_flexible_and_have_a_core() -> None:
     s = letters()
-    joined = ps.join(s.key_by("k").map(n=count, state=Count), s.filter(lambda v: v >= 0).key_by("k"))
+    joined = ps.align(s.key_by("k").map(n=count, state=Count), s.filter(lambda v: v >= 0).key_by("k"))
     for stream in (joined.flexible(), joined.on_core(1)):
         found = stream.map(z=count, state=Count).collect(spark=False, compile=False, fuse=False, cores=2)
         assert found["z"].to_pylist() == BY_KEY

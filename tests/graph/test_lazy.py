@@ -50,7 +50,7 @@ def test_what_needs_a_type_before_a_run_asks_for_its_declaration() -> None:
         with pytest.raises(ps.GraphError, match=ASKS):
             _ = stream.schema
     with pytest.raises(ps.GraphError, match=ASKS):
-        ps.join(named.select("loud"), named.select("n"))
+        ps.align(named.select("loud"), named.select("n"))
     for stream in (named, ITEMS.map(loud=ps.returns(str, loud)).filter(is_short)):
         with pytest.raises(ps.GraphError, match=ASKS):
             stream.to_spark()

@@ -99,7 +99,7 @@ class Rows(ps.Fold):
         return self.total
 
 
-class Seen(ps.Node):
+class Seen(ps.Operator):
     count: int
 
     def run(self, v: int) -> Iterator[list[float]]:
@@ -123,9 +123,9 @@ STREAMS: dict[str, Callable[[], ps.Stream]] = {
     "a state with an array": lambda: numbers().map(row=row).flat_map(since, to="row", at_most=1, state=Last),
     "lists that are opened": lambda: numbers().map(row=row).enumerate("row", as_="e").aggregate(s=ps.sum("e")),
     "lists in regions": lambda: numbers().regions(start=lambda v: v % 7 == 0).map(row=row).aggregate(s=Rows),
-    "lists that are collected": lambda: numbers().regions(start=lambda v: v % 7 == 0).aggregate(all=ps.collect("v")),
+    "lists that are collected": lambda: numbers().regions(start=lambda v: v % 7 == 0).aggregate(all=ps.to_list("v")),
     "keys": lambda: numbers().key_by("v").map(row=row).flat_map(since, to="row", at_most=1, state=Last),
-    "hooks": lambda: numbers().regions(start=lambda v: v % 7 == 0).through(Seen, to="row", at_most=2),
+    "hooks": lambda: numbers().regions(start=lambda v: v % 7 == 0).process(Seen, to="row", at_most=2),
 }
 
 

@@ -196,7 +196,7 @@ def build(graph: s.Graph, source: ps.Stream) -> Built:
                 for side_number, each in side:
                     branch = _add(branch, side_number, each)
                 sides.append(branch)
-            stream = ps.join(*sides)
+            stream = ps.align(*sides)
         else:
             stream = _add(stream, number, step)
     return Built(stream, late)

@@ -142,7 +142,7 @@ def test_every_backend_has_a_rule_for_every_kind_of_node() -> None:
 
 def test_the_picture_shows_every_node_and_loop() -> None:
     stream = BLOBS.enumerate("values", as_="v").emit(Reset, when=lambda v: v > 9).map(s=running, state=Total)
-    picture = stream.on(Reset, sum=lambda signal: signal.to).show()
+    picture = stream.on(Reset, sum=lambda signal: signal.to).draw()
     assert picture.svg().startswith("<svg")
     assert "loop 1" in picture.svg() and "Reset" in picture.svg()
     assert picture.mermaid().startswith("flowchart TD")

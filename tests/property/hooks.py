@@ -1,4 +1,4 @@
-"""The classes of the random graphs that hold hooks: nodes for `through`, folds for `aggregate`."""
+"""The classes of the random graphs that hold hooks: operators for `process`, folds for `aggregate`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.property.library import Template
 
 
 def _node(name: str, takes: str, gives: str, body: str) -> Template:
-    return _class("Node", name, takes, gives, body)
+    return _class("Operator", name, takes, gives, body)
 
 
 def _fold(name: str, takes: str, gives: str, body: str) -> Template:

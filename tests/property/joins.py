@@ -262,7 +262,7 @@ def _meet(b: Builder, pool: list[Point]) -> Point:
 
 def inner(b: Builder, sides: list[Point]) -> Point:
     sides = [_with_fields(b, side, fields) for side, fields in zip(sides, _apart(b, sides, False), strict=True)]
-    return b.meet(sides, f"ps.join({_names(sides)})")
+    return b.meet(sides, f"ps.align({_names(sides)})")
 
 
 def outer(b: Builder, sides: list[Point]) -> Point | None:
@@ -278,7 +278,7 @@ def outer(b: Builder, sides: list[Point]) -> Point | None:
         for _ in sides:
             names.append(b.fresh("b", [*taken, *names]))
         given += f", present={tuple(names)!r}"
-    return b.meet(sides, f"ps.join({_names(sides)}{given})")
+    return b.meet(sides, f"ps.align({_names(sides)}{given})")
 
 
 def by_case(b: Builder, sides: list[Point]) -> Point | None:
@@ -299,7 +299,7 @@ def by_case(b: Builder, sides: list[Point]) -> Point | None:
         return None
     name = b.fresh("i", [name for side in sides for name in side.shape.scope])
     text = ", ".join(f"{case}: {function}" for case, function in cases.items())
-    return b.meet(sides, f"ps.join({_names(sides)}, how={{{text}}}, to={name!r})")
+    return b.meet(sides, f"ps.align({_names(sides)}, how={{{text}}}, to={name!r})")
 
 
 def merge(b: Builder, sides: list[Point]) -> Point | None:

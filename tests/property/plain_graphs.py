@@ -252,14 +252,14 @@ def _note(d: Drawing, sides: list[Point], met: Point) -> None:
 def inner(d: Drawing, sides: list[Point]) -> Point:
     sides = _apart(d, sides, is_outer=False)
     plain = d.model.join([side.plain for side in sides], is_outer=False, fill=FILL)
-    return d.add(plain, f"ps.join({_names(sides)})")
+    return d.add(plain, f"ps.align({_names(sides)})")
 
 
 def outer(d: Drawing, sides: list[Point]) -> Point:
     sides = _apart(d, sides, is_outer=True)
     plain = d.model.join([side.plain for side in sides], is_outer=True, fill=FILL)
     fill = {name: FILL for side in sides for name in side.numbers}
-    return d.add(plain, f"ps.join({_names(sides)}, how='outer', fill={fill})")
+    return d.add(plain, f"ps.align({_names(sides)}, how='outer', fill={fill})")
 
 
 def _apart(d: Drawing, sides: list[Point], *, is_outer: bool) -> list[Point]:

@@ -52,7 +52,7 @@ def too_many(b: Builder, p: Point) -> Point | None:
     if found is None:
         return None
     if b.choose.boolean(40) and not p.shape.is_keyed_here and (node := b.function(p, (PUSHING,))):
-        return b.add(p, f".through({node[1]}, to={b.fresh('i', p.parents)!r}, at_most=2)")
+        return b.add(p, f".process({node[1]}, to={b.fresh('i', p.parents)!r}, at_most=2)")
     return b.add(p, f".flat_map({found[1]}, to={b.fresh('i', p.parents)!r}, at_most={b.choose.integer(1, 2)})")
 
 

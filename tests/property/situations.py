@@ -22,7 +22,7 @@ EMPTIES = 200
 """How many empty lists in a row are hundreds of empty regions."""
 
 WANTED = (
-    *(f"aggregate {kind}" for kind in ("sum", "count", "mean", "variance", "min", "max", "first", "last", "collect")),
+    *(f"aggregate {kind}" for kind in ("sum", "count", "mean", "variance", "min", "max", "first", "last", "to_list")),
     *(f"aggregate {what}" for what in ("fold", "fold with begin", "of a parent's field", "keep=")),
     *(f"branch {where}" for where in ("anywhere", "in a region", "in a region with an aggregate on each side")),
     *("close", "close with fields", "field of a struct", "interpreted function", "map_columns in a region"),
@@ -45,8 +45,8 @@ WANTED = (
     *(f"regions {what}" for what in ("by float", "by string", "by two", "keep=", "start")),
     *(f"source {what}" for what in ("cut into chunks", "dictionary", "of dicts")),
     *(f"state {what}" for what in ("array", "in a region", "unkeyed", "keyed map", "keyed filter", "keyed flat_map")),
-    *(f"through {hook} pushes" for hook in ("begin", "run", "end")),
-    *(f"through {where}" for where in ("without a region", "in a region", "of a tuple")),
+    *(f"process {hook} pushes" for hook in ("begin", "run", "end")),
+    *(f"process {where}" for where in ("without a region", "in a region", "of a tuple")),
     *(f"window {what}" for what in ("Whole", "Counted", "Timed", "Found", "by i", "by f", "by t")),
     *("window without partial", "window with late"),
     *(
@@ -257,9 +257,9 @@ def _of_others(node: n.GraphNode) -> Iterator[str]:
         yield from ["flat_map of a tuple"] if isinstance(node.to, tuple) else []
     elif isinstance(node, n.Through):
         for name, hook in (("begin", node.begin), ("run", node.run), ("end", node.end)):
-            yield from [f"through {name} pushes"] if hook is not None and hook.returns else []
-        yield "through in a region" if node.given.regions else "through without a region"
-        yield from ["through of a tuple"] if isinstance(node.to, tuple) else []
+            yield from [f"process {name} pushes"] if hook is not None and hook.returns else []
+        yield "process in a region" if node.given.regions else "process without a region"
+        yield from ["process of a tuple"] if isinstance(node.to, tuple) else []
     elif isinstance(node, n.Emit):
         yield "emit with values" if node.values else "emit without values"
         yield from ["emit in a region"] if node.given.regions else []

@@ -116,7 +116,7 @@ def _flat_map(
     return b.add(p, f".flat_map({function}, to={to}, at_most={most}, keep={kept!r}{state}){handlers}", 1.5, pays=pays)
 
 
-def through(b: Builder, p: Point) -> Point | None:
+def process(b: Builder, p: Point) -> Point | None:
     found = b.function(p, NODES)
     if found is None or p.shape.is_keyed_here or b.is_full(p):
         return None
@@ -124,7 +124,7 @@ def through(b: Builder, p: Point) -> Point | None:
     for prefix in found[0].gives:
         names.append(b.fresh(prefix, [*p.parents, *names]))
     to = repr(names[0]) if len(names) == 1 else repr(tuple(names))
-    return b.add(p, f".through({found[1]}, to={to}, at_most={b.choose.integer(2, 3)})", 1.5)
+    return b.add(p, f".process({found[1]}, to={to}, at_most={b.choose.integer(2, 3)})", 1.5)
 
 
 def enumerate_(b: Builder, p: Point) -> Point | None:
@@ -197,7 +197,7 @@ def _result(b: Builder, p: Point) -> tuple[str, str]:
     flat = _flat(p.shape.scope)
     name = b.choose.choice(flat) if flat else ""
     t = p.shape.scope.get(name)
-    options = {"collect": 3} if flat else {}
+    options = {"to_list": 3} if flat else {}
     options |= {"first": 3, "last": 3} if t is not None and default_of(t) is not None else {}
     options |= {"min": 2, "max": 2} if t is not None and types.is_scalar(t) else {}
     options |= {"sum": 5, "mean": 2, "variance": 2} if numbers else {}
@@ -209,8 +209,8 @@ def _result(b: Builder, p: Point) -> tuple[str, str]:
         ddof = ", ddof=1" if kind == "variance" and b.choose.boolean(50) else ""
         whole = kind == "sum" and not types.is_float(p.shape.scope[name])
         return "i" if whole else "f", f"ps.{kind}({name!r}{ddof})"
-    if kind == "collect":
-        return "l", f"ps.collect({name!r})"
+    if kind == "to_list":
+        return "l", f"ps.to_list({name!r})"
     return lib.prefix_of(t), f"ps.{kind}({name!r}, default={default_of(t)})"
 
 
@@ -292,7 +292,7 @@ def select(b: Builder, p: Point) -> Point | None:
 
 STEPS: dict[Step, int] = {
     map_: 14, filter_: 8, enumerate_: 16, aggregate: 12, map_state: 9, key_by: 8, regions: 14, emit: 8, close: 5,
-    flat_map: 6, through: 8, map_tuple: 4, filter_state: 5, flat_map_state: 4, computed: 6, map_columns: 6, select: 4,
+    flat_map: 6, process: 8, map_tuple: 4, filter_state: 5, flat_map_state: 4, computed: 6, map_columns: 6, select: 4,
     **windows.STEPS,
 }  # fmt: skip
 """Every step with how often it is tried."""

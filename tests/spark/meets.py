@@ -138,11 +138,11 @@ class Grower:
             same = [self.add(f"{side}.select({', '.join(map(repr, names))})") for side in sides]
             return self.add(f"ps.merge({', '.join(same)})")
         if self.chance.random() < 0.5 or any(self.lacks_list(side, sides) for side in sides):
-            return self.add(f"ps.join({', '.join(sides)})")
+            return self.add(f"ps.align({', '.join(sides)})")
         fields = {field: t for side in sides for field, t in self.shape(side).fields.items()}
         fill = {field: True if t == pa.bool_() else 7 for field, t in fields.items() if types.is_scalar(t)}
         present = [f"h{self.fresh()}" for _ in sides] if self.chance.random() < 0.3 else []
-        return self.add(f"ps.join({', '.join(sides)}, how='outer', fill={fill}, present={present})")
+        return self.add(f"ps.align({', '.join(sides)}, how='outer', fill={fill}, present={present})")
 
     def lacks_list(self, side: str, sides: list[str]) -> bool:
         """Whether a side has no list, which cannot be filled, and another has one."""
@@ -178,7 +178,7 @@ class Grower:
             return self.add(f"{self.diamond(inside)}.aggregate({self.fresh()}=ps.count())")
         found = self.add(f"{name}.regions(by='k')")
         sums = [self.add(f"{self.side(found, 1, ())}.aggregate({self.fresh()}=ps.count())") for _ in range(2)]
-        return self.add(f"ps.join({', '.join(sums)})")
+        return self.add(f"ps.align({', '.join(sums)})")
 
     def graph(self) -> list[str]:
         chance, name = self.chance, self.name

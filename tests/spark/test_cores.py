@@ -77,7 +77,7 @@ def test_a_split_alone_has_both_cores(spark: Any, tmp_path: Path) -> None:
 def test_keys_and_joins_on_both_cores(spark: Any, tmp_path: Path) -> None:
     items = files(tmp_path, parts=4).map(w=lambda v: v + 1).flexible()
     keyed = items.key_by("k").map(s=running, state=Total).on_core(0).map(t=lambda s: 2 * s).flexible().on_core(1)
-    stream = ps.join(keyed, items.filter(lambda v: v % 2 == 0).map(half=lambda v: v // 2))
+    stream = ps.align(keyed, items.filter(lambda v: v % 2 == 0).map(half=lambda v: v // 2))
     run = stream.prepare(spark, ordered=True, buckets=1, **SMALL)
     found = run.collect()
     assert found.equals(expected(stream).cast(found.schema))
@@ -203,7 +203,7 @@ def test_how_many_cores_a_task_has() -> None:
 
 def test_stages_of_one_level_share_the_cores() -> None:
     items = ps.from_items([{"v": 1, "k": 1}])
-    both = ps.join(items.key_by("k").map(s=running, state=Total), items.map(h=lambda v: v // 2))
+    both = ps.align(items.key_by("k").map(s=running, state=Total), items.map(h=lambda v: v // 2))
     assert planned(both, 1, 2, Machine(8, 8, 1)) == [
         "8 cores a task: 1 split on 8 cores",
         "2 cores a task: 4 tasks on 8 cores",

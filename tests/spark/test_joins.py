@@ -59,12 +59,12 @@ def diamond(s: ps.Stream) -> ps.Stream:
     """Two sides that drop items, and what each has of them."""
     low = s.filter(lambda v: v < 3).map(low=lambda v: 2 * v)
     odd = s.filter(lambda k: k % 2 == 1).map(odd=lambda k: k + 1)
-    return ps.join(low, odd, how="outer", fill={"low": -1.0, "odd": -1}, present=("is_low", "is_odd"))
+    return ps.align(low, odd, how="outer", fill={"low": -1.0, "odd": -1}, present=("is_low", "is_odd"))
 
 
 def behind_a_key(s: ps.Stream) -> ps.Stream:
     keyed = s.key_by("k")
-    return ps.join(totals(keyed), keyed.filter(lambda v: v > 1).map(most=running, state=Total))
+    return ps.align(totals(keyed), keyed.filter(lambda v: v > 1).map(most=running, state=Total))
 
 
 def merged(s: ps.Stream) -> ps.Stream:
@@ -74,21 +74,21 @@ def merged(s: ps.Stream) -> ps.Stream:
 
 def of_lists(s: ps.Stream) -> ps.Stream:
     within = s.enumerate("l", as_="e")
-    return ps.join(within.aggregate(n=ps.count()), within.filter(lambda e: e > 0).aggregate(most=ps.sum("e")))
+    return ps.align(within.aggregate(n=ps.count()), within.filter(lambda e: e > 0).aggregate(most=ps.sum("e")))
 
 
 def of_found_regions(s: ps.Stream) -> ps.Stream:
     found = s.regions(start=lambda v: v == 0)
-    return ps.join(found.aggregate(n=ps.count()), found.filter(lambda k: k > 9).aggregate(sum=ps.sum("v")))
+    return ps.align(found.aggregate(n=ps.count()), found.filter(lambda k: k > 9).aggregate(sum=ps.sum("v")))
 
 
 def of_two_stages(s: ps.Stream) -> ps.Stream:
-    return ps.join(totals(s.filter(lambda v: v > 0).key_by("k")), s.map(w=lambda v: v + 1))
+    return ps.align(totals(s.filter(lambda v: v > 0).key_by("k")), s.map(w=lambda v: v + 1))
 
 
 def of_two_keys(s: ps.Stream) -> ps.Stream:
     names = s.filter(lambda k: k > 3).key_by("name").map(named=running, state=Total)
-    return ps.join(totals(s.key_by("k")), names, how="outer", fill={"named": 0.0, "sum": 0.0})
+    return ps.align(totals(s.key_by("k")), names, how="outer", fill={"named": 0.0, "sum": 0.0})
 
 
 GRAPHS: dict[str, Callable[[ps.Stream], ps.Stream]] = {
@@ -116,7 +116,7 @@ def test_signals_pass_where_streams_meet(graph: str, folder: Path, spark: Any) -
 
     def stream(source: ps.Stream) -> ps.Stream:
         marked = source.emit(Reset, when=lambda t: t % 990 == 0, to=lambda v: v)
-        return GRAPHS[graph](ps.join(marked, source.map(x=lambda k: k)))
+        return GRAPHS[graph](ps.align(marked, source.map(x=lambda k: k)))
 
     control = [ps.at(600, Reset(5.0)), ps.at(400, Reset(7.0)), ps.at(COUNT, Reset(9.0)), ps.at(0, Reset(0.5))]
     wanted = reference.run((stream(ps.from_arrow(numbers())).node,), control).tables[0]
@@ -149,7 +149,7 @@ def test_a_running_stream(spark: Any, tmp_path: Path) -> None:
     def stream(source: ps.Stream) -> ps.Stream:
         keyed = diamond(source).key_by("k")
         columns = keyed.map_columns(lambda v: pc.add(v, 1.0), to={"more": float})  # which is no part of a loop
-        return totals(ps.join(totals(keyed).select("t", "k", "v", first="sum"), columns.filter(lambda v: v > 0)))
+        return totals(ps.align(totals(keyed).select("t", "k", "v", first="sum"), columns.filter(lambda v: v > 0)))
 
     made = stream(ps.read_parquet(tmp_path / "in"))
     options = {"files_per_batch": 1, "trigger": "available", "ordered": True, "compile": False}

@@ -255,7 +255,7 @@ def test_nodes_of_one_name_are_told_apart() -> None:
 
 def test_streams_that_meet() -> None:
     source = ps.from_numpy({"v": np.arange(200)})
-    joined = ps.join(source.map(a=lambda v: v + 1), source.map(b=lambda v: v + 2))
+    joined = ps.align(source.map(a=lambda v: v + 1), source.map(b=lambda v: v + 2))
     profile = profiled(joined, *(1e-6 for _ in loops_of((joined.node,))))
     advice = joined.advise(2, profile=profile, machine=IDEAL)
     assert advice.plan.cores == 2

@@ -86,10 +86,10 @@ def test_by_the_profile_where_nothing_is_said() -> None:
 def test_streams_that_meet() -> None:
     source = ps.from_numpy({"v": np.arange(100)})
     here, there = source.map(a=lambda v: v + 1), source.map(b=lambda v: v + 2)
-    joined = ps.join(here, there)
+    joined = ps.align(here, there)
     profile = profiled(joined, *(1e-6 for _ in loops_of((joined.node,))))
     model = joined.model(profile, cores=2, mapping={here: 0, there: 1, joined: 0}, block_items=10, machine=USUAL)
-    assert {(arc.source, arc.target) for arc in model.platform.arcs} >= {("map 'a'", "join"), ("map 'b'", "join")}
+    assert {(arc.source, arc.target) for arc in model.platform.arcs} >= {("map 'a'", "align"), ("map 'b'", "align")}
     assert model.predict().throughput > 0
 
 

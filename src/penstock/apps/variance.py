@@ -35,7 +35,7 @@ def build(source: ps.Stream, *, filtered: bool = True) -> ps.Stream:
     u = source.enumerate("pixels", as_="z").filter((lambda z: z != 0) if filtered else (lambda z: z == z))
     v = u.aggregate(mean=ps.sum("z")).map(mean=lambda mean: mean / PIXELS)
     w = u.map(square=lambda z: z * z).aggregate(square=ps.sum("square")).map(square=lambda square: square / PIXELS)
-    x = ps.join(v, w).map(deviation=lambda mean, square: max(square - mean * mean, 0.0) ** 0.5)
+    x = ps.align(v, w).map(deviation=lambda mean, square: max(square - mean * mean, 0.0) ** 0.5)
     return x.select("image", "deviation")
 
 

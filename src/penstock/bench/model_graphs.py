@@ -61,7 +61,7 @@ class MadeGraph:
         found: list[ps.Stream] = []
         for at, task in enumerate(self.tasks):
             sides = [found[before] for before in task.before]
-            given = source if not sides else sides[0] if len(sides) == 1 else ps.join(*sides)
+            given = source if not sides else sides[0] if len(sides) == 1 else ps.align(*sides)
             named: dict[str, Any] = {f"task_{at}": function(at, task.before)}
             found.append(given.map(**named))
         return found

@@ -46,7 +46,7 @@ def between_loops(table: pa.Table) -> pa.Table:
 
 
 def _joined(twice: ps.Stream, more: ps.Stream) -> pa.Table:
-    return ps.join(twice, more).map(w=lambda twice, more: twice - more).select("w").collect()
+    return ps.align(twice, more).map(w=lambda twice, more: twice - more).select("w").collect()
 
 
 def _indices(items: int) -> tuple[np.ndarray, ...]:

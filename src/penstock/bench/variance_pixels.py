@@ -56,7 +56,7 @@ def graph(source: ps.Stream, *, filtered: bool) -> ps.Stream:
     u = source.filter((lambda z, is_last: z != 0 or is_last) if filtered else (lambda z: z == z))
     v = u.flat_map(mean, to="mean", at_most=1, state=Total, keep="image")
     w = u.flat_map(mean_square, to="square", at_most=1, state=Total, keep="image")
-    return ps.join(v, w).map(deviation=lambda mean, square: max(square - mean * mean, 0.0) ** 0.5)
+    return ps.align(v, w).map(deviation=lambda mean, square: max(square - mean * mean, 0.0) ** 0.5)
 
 
 def by_pixels(given: pa.Table, filtered: bool, options: dict[str, Any]) -> Answer:

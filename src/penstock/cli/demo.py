@@ -48,7 +48,7 @@ def show(lines: int, picture: Path | None) -> None:
         _section(
             console, "The speed", _bars(speeds), "the same lines, the same rows written to Parquet, the same Spark"
         )
-    _section(console, "The picture", str(_written(pairs.show().svg(), picture)))
+    _section(console, "The picture", str(_written(pairs.draw().svg(), picture)))
 
 
 def _written(text: str, path: Path | None) -> Path:

@@ -62,7 +62,7 @@ _TAKES = {
     "max": types.is_scalar,
     "first": types.is_flat,
     "last": types.is_flat,
-    "collect": types.is_flat,
+    "to_list": types.is_flat,
 }
 _KEEPS = "it takes numbers, times, strings, bytes and lists of numbers"
 _TAKES_TEXT = {
@@ -73,7 +73,7 @@ _TAKES_TEXT = {
     "max": "it takes numbers and times",
     "first": _KEEPS,
     "last": _KEEPS,
-    "collect": _KEEPS,
+    "to_list": _KEEPS,
 }
 
 
@@ -89,7 +89,7 @@ _RESULTS: dict[str, Any] = {
     "max": lambda t: t,
     "first": lambda t: t,
     "last": lambda t: t,
-    "collect": pa.list_,
+    "to_list": pa.list_,
 }
 
 
@@ -179,12 +179,12 @@ def last(field: str, default: Any = None) -> Builtin:
     return Builtin("last", field, default)
 
 
-def collect(field: str) -> Builtin:
+def to_list(field: str) -> Builtin:
     """All values of a region, in order, as a list: `enumerate` the other way.
 
     >>> import penstock as ps
     >>> blobs = ps.from_items([{"id": 1, "v": [4, -5, 6]}])
-    >>> blobs.enumerate("v", as_="x").filter(lambda x: x > 0).aggregate(kept=ps.collect("x")).collect().to_pylist()
+    >>> blobs.enumerate("v", as_="x").filter(lambda x: x > 0).aggregate(kept=ps.to_list("x")).collect().to_pylist()
     [{'id': 1, 'kept': [4, 6]}]
     """
-    return Builtin("collect", field)
+    return Builtin("to_list", field)

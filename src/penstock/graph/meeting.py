@@ -1,4 +1,4 @@
-"""Streams that part and meet again: `join`, `merge`, and what `Stream.split` makes."""
+"""Streams that part and meet again: `align`, `merge`, and what `Stream.split` makes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from penstock.graph.stream import Stream
 Cases = Mapping[tuple[int, ...], Callable[..., Any]]
 
 
-def join(
+def align(
     *sides: Stream,
     how: str | Cases = "inner",
     fill: Mapping[str, Any] | None = None,
@@ -32,38 +32,38 @@ def join(
     sides that is to count, `{(0, 1): f, (0,): g}`: it may name the fields of those sides, and its result becomes the
     field `to`; where another set of sides has the index, there is no item. A field that several sides have must be the
     same in all, unchanged since they parted. Where all sides are grouped by the same key, so is the result; else write
-    `key_by` behind the join before a step with `state=`.
+    `key_by` behind the align before a step with `state=`.
 
     >>> import penstock as ps
     >>> items = ps.from_items([{"v": v} for v in (1, 2, 3, 4)])
     >>> even = items.filter(lambda v: v % 2 == 0).map(half=lambda v: v // 2)
     >>> big = items.filter(lambda v: v > 2).map(square=lambda v: v * v)
-    >>> ps.join(even, big).collect().to_pylist()
+    >>> ps.align(even, big).collect().to_pylist()
     [{'v': 4, 'half': 2, 'square': 16}]
-    >>> ps.join(even, big, how="outer", fill={"half": 0, "square": 0}).collect().to_pylist()[0]
+    >>> ps.align(even, big, how="outer", fill={"half": 0, "square": 0}).collect().to_pylist()[0]
     {'v': 2, 'half': 1, 'square': 0}
     >>> cases = {(0, 1): lambda half, square: square - half, (1,): lambda square: -square}
-    >>> ps.join(even, big, how=cases, to="w").collect().to_pylist()
+    >>> ps.align(even, big, how=cases, to="w").collect().to_pylist()
     [{'v': 3, 'w': -9}, {'v': 4, 'w': 14}]
     """
-    found = _nodes("join", sides)
+    found = _nodes("align", sides)
     if isinstance(how, Mapping):
         if fill is not None or present:
-            raise GraphError("join: fill= and present= belong to how='outer'; got functions for sets of sides")
+            raise GraphError("align: fill= and present= belong to how='outer'; got functions for sets of sides")
         return _by_case(found, how, to)
     if how not in ("inner", "outer"):
         raise GraphError(
-            f"join: how= must be 'inner', 'outer', or functions by sets of sides such as {{(0, 1): f}}; got {how!r}"
+            f"align: how= must be 'inner', 'outer', or functions by sets of sides such as {{(0, 1): f}}; got {how!r}"
         )
     if to is not None or (how == "inner" and (fill is not None or present)):
-        raise GraphError("join: to= belongs to functions for sets of sides, fill= and present= to how='outer'")
+        raise GraphError("align: to= belongs to functions for sets of sides, fill= and present= to how='outer'")
     return _with_key(nodes.Join(found, how == "outer", dict(fill or {}), tuple(present)))
 
 
 def merge(*sides: Stream) -> Stream:
     """Put branches of one source back into one stream, in the order of the index; of one index, in that of the sides.
 
-    All must have the same fields. Keys are as with `join`.
+    All must have the same fields. Keys are as with `align`.
 
     >>> import penstock as ps
     >>> items = ps.from_items([{"v": v} for v in (1, 2, 3)])
@@ -110,16 +110,16 @@ def _by_case(sides: tuple[nodes.GraphNode, ...], cases: Cases, to: str | tuple[s
 
 def _check_cases(sides: tuple[nodes.GraphNode, ...], cases: Cases, to: Any) -> None:
     if not to or not cases:
-        raise GraphError("join: functions for sets of sides need to=, the field that they give; and at least one")
+        raise GraphError("align: functions for sets of sides need to=, the field that they give; and at least one")
     for case, function in cases.items():
         known = isinstance(case, tuple) and case and len(set(case)) == len(case)
         if not known or not all(isinstance(at, int) and 0 <= at < len(sides) for at in case):
             raise GraphError(
-                f"join: a set of sides is a tuple of their numbers, from 0 to {len(sides) - 1}; got {case!r}"
+                f"align: a set of sides is a tuple of their numbers, from 0 to {len(sides) - 1}; got {case!r}"
             )
         scope = {name: t for at in case for name, t in sides[at].shape.scope.items()}
         plain = function.function if isinstance(function, Returns) else function
-        parameter_fields(f"join {case}", plain, scope)
+        parameter_fields(f"align {case}", plain, scope)
 
 
 def _unused(prefix: str, number: int, taken: set[str]) -> tuple[str, ...]:

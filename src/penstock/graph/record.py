@@ -123,7 +123,7 @@ def _elements(cls: type, name: str, value: Any, held: np.ndarray) -> np.ndarray:
 
 
 class Record:
-    """The base of `State`, `Signal`, `Fold` and `Node`: typed fields, each with a first value (0 unless given)."""
+    """The base of `State`, `Signal`, `Fold` and `Operator`: typed fields, each with a first value (0 unless given)."""
 
     layout: ClassVar[Layout]
 
@@ -247,11 +247,11 @@ class Fold(Record):
     begin: ClassVar[Callable[..., None] | None] = None
 
 
-class Node(Record):
+class Operator(Record):
     """A node with hooks of its own: `begin`, `run` and `end` around each region, every `yield` a push.
 
     `run` is called on every item, `begin` before the first and `end` after the last item of each region (of the whole
-    stream where there is none). Each is optional but `run`, and each may yield. See `Stream.through`.
+    stream where there is none). Each is optional but `run`, and each may yield. See `Stream.process`.
     """
 
     begin: ClassVar[Callable[..., Any] | None] = None

@@ -156,7 +156,7 @@ _BUILTIN: dict[str, Callable[..., Any]] = {
     "max": _extreme(max),
     "first": lambda seen, result: seen[0],
     "last": lambda seen, result: seen[-1],
-    "collect": lambda seen, result: seen,
+    "to_list": lambda seen, result: seen,
 }
 
 

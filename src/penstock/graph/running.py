@@ -311,11 +311,11 @@ class Running:
         """
         return str(self.prepare(**options).explain())
 
-    def show(self) -> GraphPicture:
+    def draw(self) -> GraphPicture:
         """A picture of the graph and its plan: SVG in a notebook and with `.svg()`, Mermaid text with `.mermaid()`.
 
         >>> import penstock as ps
-        >>> ps.from_items([{"v": 1}]).filter(lambda v: v > 0).show().svg()[:4]
+        >>> ps.from_items([{"v": 1}]).filter(lambda v: v > 0).draw().svg()[:4]
         '<svg'
         """
         from penstock.report.graph import picture
@@ -323,7 +323,7 @@ class Running:
         return picture((self.node,))
 
     def _repr_html_(self) -> str:
-        return self.show().svg()
+        return self.draw().svg()
 
 
 def run(*streams: Running, spark: Any = None, **options: Any) -> tuple[pa.Table, ...]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from penstock.errors import GraphError
 from penstock.graph import nodes
 from penstock.graph.function import Undeclared
-from penstock.graph.record import Node, Signal, State
+from penstock.graph.record import Operator, Signal, State
 from penstock.graph.running import Running
 from penstock.graph.source import from_table, table_of_arrays, table_of_dicts
 from penstock.graph.window import Timed, Whole, Window, counted
@@ -227,11 +227,11 @@ class Stream(Running):
         """
         return Stream(nodes.Close(self.node, keep))
 
-    def through(self, hooks: type[Node], *, to: str | tuple[str, ...], at_most: int) -> Stream:
-        """A node with hooks of one's own: `begin`, `run` and `end` around each region, every `yield` a push.
+    def process(self, operator: type[Operator], *, to: str | tuple[str, ...], at_most: int) -> Stream:
+        """Run an operator of one's own: `begin`, `run` and `end` around each region, every `yield` a push.
 
         >>> import penstock as ps
-        >>> class Steps(ps.Node):
+        >>> class Steps(ps.Operator):
         ...     last: float
         ...     n: int
         ...     def run(self, v):
@@ -242,10 +242,10 @@ class Stream(Running):
         ...     def end(self):
         ...         yield -1.0
         >>> blobs = ps.from_items([{"id": 1, "values": [1.0, 4.0, 6.0]}, {"id": 2, "values": [3.0]}])
-        >>> blobs.enumerate("values", as_="v").through(Steps, to="step", at_most=1).close("id").collect().to_pydict()
+        >>> blobs.enumerate("values", as_="v").process(Steps, to="step", at_most=1).close("id").collect().to_pydict()
         {'id': [1, 1, 1, 2], 'step': [3.0, 2.0, -1.0, -1.0]}
         """
-        return Stream(nodes.Through(self.node, hooks, to, at_most))
+        return Stream(nodes.Through(self.node, operator, to, at_most))
 
     # Keys and signals
 
@@ -350,7 +350,7 @@ class Stream(Running):
     ) -> tuple[Stream, ...]:
         """Several streams, one for each condition: an item goes to those whose condition it meets, any number of them.
 
-        With `outputs=`, one function gives a tuple of so many truths; with `state=` it may take `state`. `ps.join` and
+        With `outputs=`, one function gives a tuple of so many truths; with `state=` it may take `state`. `ps.align` and
         `ps.merge` bring the streams together again.
 
         >>> import penstock as ps
@@ -383,7 +383,7 @@ class Stream(Running):
         [0, 1, 4, 9, 16]
         >>> odd, big = items.filter(lambda v: v % 2 == 1).map(a=lambda v: v), items.filter(lambda v: v > 2)
         >>> cases = {(0, 1): lambda a: 10 * a, (1,): lambda v: -v}
-        >>> ps.join(odd, big, how=cases, to="w").flexible(split="beta").collect(cores=2)["w"].to_pylist()
+        >>> ps.align(odd, big, how=cases, to="w").flexible(split="beta").collect(cores=2)["w"].to_pylist()
         [30, -4]
         """
         return Stream(nodes.flexible(self.node, copies, split))

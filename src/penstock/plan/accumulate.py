@@ -64,7 +64,7 @@ class Accumulator:
 
     def _begin(self, name: str, result: Builtin) -> None:
         line, kind, t = self.loop.out.line, result.kind, self._type(result)
-        if kind == "collect":
+        if kind == "to_list":
             return  # the heap's open end is empty when a region begins
         if kind != "sum":
             line(f"{self._variable(name, 'n')} = 0")
@@ -180,7 +180,7 @@ class Accumulator:
                 self.kept[name] = Local(self._variable(name, "x"))
         return self.kept[name]
 
-    def _add_collect(self, name: str, result: Builtin, value: Value, site: Site) -> None:
+    def _add_to_list(self, name: str, result: Builtin, value: Value, site: Site) -> None:
         heap = self._heap(name, result)
         self.loop.heap_room(heap).reserve(site)
         if isinstance(value, Ref):
@@ -256,7 +256,7 @@ class Accumulator:
             self.loop.out.line(f"{local} = {above} / {below}")
         return Local(local)
 
-    def _finish_collect(self, name: str, result: Builtin) -> Value:
+    def _finish_to_list(self, name: str, result: Builtin) -> Value:
         heap, local = self._heap(name, result), self.loop.out.fresh("h")
         h = heap.name
         self.loop.out.line(f"{h}_o = ended({h}_o, {h}_n, {h}_u)")

@@ -73,7 +73,7 @@ def test_on_one_core_it_makes_no_difference() -> None:
 def test_nodes_behind_one_source_may_be_on_several_cores() -> None:
     source = ps.from_numpy({"v": np.arange(100)})
     here, there = source.map(a=lambda v: v + 1), source.map(b=lambda v: v + 2).on_core(1)
-    joined = ps.join(here, there)
+    joined = ps.align(here, there)
     run = joined.prepare(spark=False, cores=2)
     assert set(run.cores.values()) == {0, 1}
     assert run.collect().equals(joined.collect(spark=False))

@@ -68,7 +68,7 @@ def test_beside_a_list_that_is_opened() -> None:
 
 def test_a_join_that_is_a_result_before_a_flexible_node() -> None:
     source = numbers()
-    joined = ps.join(source.map(a=lambda v: v), source.map(b=lambda v: v).filter(lambda b: b % 2 == 0))
+    joined = ps.align(source.map(a=lambda v: v), source.map(b=lambda v: v).filter(lambda b: b % 2 == 0))
     check(joined, joined.filter(lambda a: a > 3).flexible())
 
 
@@ -105,6 +105,6 @@ def test_a_join_behind_hears_how_far_a_run_has_come(seed: int) -> None:
         source.filter(lambda v: v % 2 == 0).map(a=lambda v: v),
         source.filter(lambda v: v % 3 == 0).map(b=lambda v: v),
     )
-    inner = ps.join(a, b).flexible(split="beta")
-    outer = ps.join(inner, source.map(c=lambda v: v).filter(lambda c: c > 5)).flexible(split="beta")
+    inner = ps.align(a, b).flexible(split="beta")
+    outer = ps.align(inner, source.map(c=lambda v: v).filter(lambda c: c > 5)).flexible(split="beta")
     check(outer, steps=[seed], cores=2, fuse=True, capacity=5, width=3, policy="random", seed=seed)

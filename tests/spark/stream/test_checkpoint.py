@@ -115,20 +115,20 @@ def test_where_streams_meet_behind_a_state_nothing_may_change() -> None:
     items = source().key_by("device").map(average=average, state=Average)
     some, doubled = items.filter(lambda value: value > 1), items.map(twice=lambda value: 2 * value)
     outer = {"how": "outer", "fill": {"twice": 0.0}}
-    reason = "no step may change, because join brings streams together"
-    held = described(ps.join(some, doubled))
+    reason = "no step may change, because align brings streams together"
+    held = described(ps.align(some, doubled))
     assert held["nodes"][-1]["settings"] == {"how": "inner", "fill": "{}", "present": "[]"}
-    assert differences(held, described(ps.join(some, doubled))) == []
-    assert differences(held, described(ps.join(some, doubled, **outer))) == [
-        "join: its how was inner, is outer",
+    assert differences(held, described(ps.align(some, doubled))) == []
+    assert differences(held, described(ps.align(some, doubled, **outer))) == [
+        "align: its how was inner, is outer",
         reason,
     ]
     filled = [
-        described(ps.join(some, doubled.filter(lambda value: value > 2), how="outer", fill={"twice": fill}))
+        described(ps.align(some, doubled.filter(lambda value: value > 2), how="outer", fill={"twice": fill}))
         for fill in (0, 1)
     ]
-    assert differences(*filled) == ["join: its fill was {'twice': 0.0}, is {'twice': 1.0}", reason]
-    longer = described(ps.join(some.filter(lambda value: value > 3), doubled))
+    assert differences(*filled) == ["align: its fill was {'twice': 0.0}, is {'twice': 1.0}", reason]
+    longer = described(ps.align(some.filter(lambda value: value > 3), doubled))
     assert differences(held, longer) == ["the graph has the new node filter behind filter", reason]
 
 

@@ -238,7 +238,7 @@ class Join(Meet):
 
     @property
     def label(self) -> str:
-        return "join"
+        return "align"
 
     @cached_property
     def shared(self) -> frozenset[str]:

@@ -17,7 +17,7 @@ from penstock.graph.function import Function
 from penstock.graph.nodes.base import Fields, Region, Shape, Step
 from penstock.graph.nodes.folds import Folding, bound, functions_of, types_of
 from penstock.graph.nodes.items import check_pushes, names_of, predicate
-from penstock.graph.record import Node, Record
+from penstock.graph.record import Operator, Record
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,13 +194,13 @@ class Close(Step):
 class Through(Step):
     """A node with hooks of the user's own: begin, run and end, each of which may push."""
 
-    hooks: type[Node] = Node
+    hooks: type[Operator] = Operator
     to: tuple[str, ...] | str = ()
     at_most: int = 1
 
     @property
     def label(self) -> str:
-        return f"through {getattr(self.hooks, '__name__', self.hooks)!r}"
+        return f"process {getattr(self.hooks, '__name__', self.hooks)!r}"
 
     def _hook(self, name: str, scope: Fields) -> Function | None:
         hook = getattr(self.hooks, name, None)
@@ -231,8 +231,8 @@ class Through(Step):
         return self._hook("end", self.given.parents)
 
     def _shape(self) -> Shape:
-        if not (isinstance(self.hooks, type) and issubclass(self.hooks, Node)):
-            raise self.fail(f"must be a class derived from ps.Node; got {self.hooks!r}")
+        if not (isinstance(self.hooks, type) and issubclass(self.hooks, Operator)):
+            raise self.fail(f"must be a class derived from ps.Operator; got {self.hooks!r}")
         if self.given.is_keyed_here:
             raise self.fail(
                 "its hooks belong to a region, and after key_by each key has an order of its own; use state= instead"

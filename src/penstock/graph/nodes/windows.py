@@ -89,7 +89,7 @@ class KeyedAggregate(Stateful):
         if isinstance(result, Folding):
             return
         t = self.given.scope.get(result.field or "")
-        if result.kind == "collect":
+        if result.kind == "to_list":
             raise self.fail(
                 f"{result} would hold all items of all keys in memory; collect lists inside a region before key_by"
             )
