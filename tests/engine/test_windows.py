@@ -16,10 +16,10 @@ from tests.property.check import check
 from tests.property.graphs import from_seed
 
 import penstock as ps
+from penstock.codegen.end_rules import AT_END
 from penstock.engine.intake import Arrival, arriving
 from penstock.engine.run import Run
 from penstock.graph import nodes, reference
-from penstock.plan.ending import AT_END
 
 INF, NAN = math.inf, math.nan
 

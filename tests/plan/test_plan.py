@@ -8,9 +8,9 @@ from textwrap import dedent
 import pyarrow.compute as pc
 
 import penstock as ps
+from penstock.codegen import rules
 from penstock.graph import needs, nodes, reference
 from penstock.graph.tree import Tree
-from penstock.plan import loop
 from penstock.plan.fuse import CLEANING
 from penstock.plan.plan import plan
 from penstock.report import graph as report
@@ -135,9 +135,9 @@ def test_every_backend_has_a_rule_for_every_kind_of_node() -> None:
     assert set(needs._GIVEN) == kinds
     assert set(report._KINDS) == kinds
     meets = {kind for kind in kinds if issubclass(kind, nodes.Meet)}  # the loop comes to them from each side
-    assert set(loop.ITEM) | set(loop.AT_ENTRY) == kinds - meets
-    assert not set(loop.ITEM) & set(loop.AT_ENTRY)
-    assert set(CLEANING) <= set(loop.AT_ENTRY)
+    assert set(rules.ITEM) | set(rules.AT_ENTRY) == kinds - meets
+    assert not set(rules.ITEM) & set(rules.AT_ENTRY)
+    assert set(CLEANING) <= set(rules.AT_ENTRY)
 
 
 def test_the_picture_shows_every_node_and_loop() -> None:

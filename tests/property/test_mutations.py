@@ -15,15 +15,15 @@ from tests.property.check import Mismatch, check
 from tests.property.graphs import from_seed
 from tests.property.test_graphs import INTERPRETED
 
+from penstock.codegen.keyed_rules import KeyedFold
+from penstock.codegen.rules import LoopWriter, _length
+from penstock.codegen.site import Ref, Site
 from penstock.engine import intake
 from penstock.engine.loop import RunningLoop
 from penstock.engine.state import States
 from penstock.graph import nodes as n
 from penstock.graph.window import Found
 from penstock.kernels import support
-from penstock.plan.code import Ref, Site
-from penstock.plan.keyed import KeyedFold
-from penstock.plan.loop import LoopWriter, _length
 
 Patch = pytest.MonkeyPatch
 ENOUGH = INTERPRETED // 2
@@ -142,7 +142,7 @@ def keep_of_the_last_item(patch: Patch) -> None:
 
 
 def _replace_item(patch: Patch, kind: type[n.GraphNode], method: Callable[..., None]) -> None:
-    from penstock.plan.loop import ITEM
+    from penstock.codegen.rules import ITEM
 
     patch.setitem(ITEM, kind, method)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from penstock.codegen.outlets import Sink
 from penstock.engine.auto import FIRST
 from penstock.engine.channel import Channel
 from penstock.engine.run import Run
@@ -12,7 +13,6 @@ from penstock.graph import nodes as n
 from penstock.plan.beat import is_central
 from penstock.plan.capacity import ChannelPlan, least
 from penstock.plan.fuse import Segment
-from penstock.plan.sink import Sink
 
 
 def explained(run: Run) -> str:

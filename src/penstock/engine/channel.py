@@ -18,6 +18,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 
+from penstock.codegen.outlets import INDEX
 from penstock.engine import invariants
 from penstock.engine.columns import arrays_of
 from penstock.engine.control import Control
@@ -28,7 +29,6 @@ from penstock.errors import InternalError
 from penstock.kernels.credit import CREDIT
 from penstock.plan.capacity import Bounds
 from penstock.plan.clock import STEPS
-from penstock.plan.sink import INDEX
 
 Fields = dict[str, pa.DataType]
 

@@ -17,11 +17,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from penstock.codegen.outlets import INDEX
 from penstock.engine.channel import Channel
 from penstock.engine.piece import Piece, last_items, put, taken_rows, unmarked
 from penstock.engine.store import Records, Rows
 from penstock.kernels.credit import SIGNAL
-from penstock.plan.sink import INDEX
 
 
 @dataclass(frozen=True)

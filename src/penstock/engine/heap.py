@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from penstock.codegen.generated import Code
+from penstock.codegen.outlets import Heap
 from penstock.engine.columns import arrays_of, lists_to_arrow
 from penstock.graph import types
-from penstock.plan.sink import Heap
-from penstock.plan.spec import Code
 
 
 class HeldHeap:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.codegen.outlets import is_contiguous
 from penstock.engine.ensemble import Columns, Ensemble, Table, place_signals
 from penstock.graph import nodes as n
 from penstock.graph import types
@@ -21,7 +22,6 @@ from penstock.graph.source import beyond_error, fill_plain, from_plain, null_err
 from penstock.graph.split import BAD
 from penstock.graph.tree import At, never_reached
 from penstock.plan.clock import BEFORE, STEPS
-from penstock.plan.sink import is_contiguous
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.codegen.outlets import INDEX
 from penstock.engine.actor import Actor, Several
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
@@ -24,7 +25,6 @@ from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.kernels.meet import NEVER
 from penstock.plan.clock import BEFORE, STEPS
 from penstock.plan.fuse import Segment
-from penstock.plan.sink import INDEX
 
 
 @dataclass

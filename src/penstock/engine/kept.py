@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.codegen.generated import Code
 from penstock.engine.channel import Channel
 from penstock.engine.intake import arriving
 from penstock.engine.joint import JointNode
@@ -32,7 +33,6 @@ from penstock.engine.windows import KEPT, TimedCells
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.kernels.credit import SIGNAL
-from penstock.plan.spec import Code
 
 Frame = dict[str, np.ndarray]
 

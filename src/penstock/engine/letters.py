@@ -10,6 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from penstock.codegen.generated import Code, Guard
+from penstock.codegen.outlets import WHICH, Sink
+from penstock.codegen.site import cast
 from penstock.engine.sinks import Inputs, ResultSink
 from penstock.graph import nodes as n
 from penstock.graph import types
@@ -17,9 +20,6 @@ from penstock.graph.function import Function
 from penstock.graph.letters import Letter, fault_text, letter, reason
 from penstock.graph.source import to_plain
 from penstock.kernels import guard as guards
-from penstock.plan.code import cast
-from penstock.plan.sink import WHICH, Sink
-from penstock.plan.spec import Code, Guard
 
 ROOM = 1024
 """How many letters a node holds before they are handed out."""

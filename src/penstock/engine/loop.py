@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.codegen.generated import Cells, Code, Keys
+from penstock.codegen.outlets import INDEX, enters_contiguous, index_level
 from penstock.engine.ensemble import Ensemble, Window
 from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
@@ -27,8 +29,6 @@ from penstock.kernels import compile as compiler
 from penstock.kernels import support
 from penstock.kernels.address import addressed, addresses, can_address
 from penstock.kernels.fingerprint import fingerprint
-from penstock.plan.sink import INDEX, enters_contiguous, index_level
-from penstock.plan.spec import Cells, Code, Keys
 
 
 @dataclass

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from penstock.codegen.outlets import INDEX
 from penstock.engine.actor import Actor
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble, Table
@@ -19,7 +20,6 @@ from penstock.errors import PenstockError, cause_of
 from penstock.graph import nodes as n
 from penstock.graph.columns import call_on_columns, check_row_by_row
 from penstock.plan.fuse import Segment
-from penstock.plan.sink import INDEX
 
 FEW = 4
 """So many firings of a reader take fewer items than the rest."""

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.codegen.outlets import INDEX
 from penstock.engine.channel import Channel
 from penstock.engine.control import Control
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.store import Parts, Rows
 from penstock.kernels.credit import CREDIT, SIGNAL
-from penstock.plan.sink import INDEX
 
 Columns = dict[str, pa.Array]
 

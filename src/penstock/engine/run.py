@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.codegen.outlets import Sink
 from penstock.engine.actor import Beat
 from penstock.engine.auto import Chooser
 from penstock.engine.bounded import BoundedCores
@@ -43,7 +44,6 @@ from penstock.plan.flexible import blocks
 from penstock.plan.fuse import Segment, fed_segments
 from penstock.plan.mapping import mapped
 from penstock.plan.plan import plan
-from penstock.plan.sink import Sink
 from penstock.text import distinct
 
 Runner = Scheduler | Threads | VirtualCores

@@ -11,6 +11,9 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from penstock.codegen.generated import Code
+from penstock.codegen.outlets import INDEX, Buffer, OutColumn, Outlet, Sink
+from penstock.codegen.site import Column
 from penstock.engine.auto import Chooser
 from penstock.engine.channel import Channel
 from penstock.engine.columns import elements_of, scalars_to_arrow, typed
@@ -24,9 +27,6 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.record import Signal
 from penstock.graph.tree import Delivery
-from penstock.plan.code import Buffer, Column
-from penstock.plan.sink import INDEX, OutColumn, Outlet, Sink
-from penstock.plan.spec import Code
 
 ROOM = 1 << 20
 """How many rows a result holds before they are handed out: arrays large enough for the system to use large pages."""

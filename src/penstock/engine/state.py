@@ -6,8 +6,8 @@ from copy import deepcopy
 
 import numpy as np
 
+from penstock.codegen.generated import Cells
 from penstock.graph.record import Record
-from penstock.plan.spec import Cells
 
 
 class States:

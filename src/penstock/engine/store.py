@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
+from penstock.codegen.outlets import INDEX
 from penstock.engine.columns import arrays_of, lists_to_arrow, scalars_to_arrow, typed
 from penstock.graph import types
-from penstock.plan.sink import INDEX
 
 Parts = list[np.ndarray]
 """Some values of a field, as arrays of their own or as views: offsets from the outside in, then elements."""

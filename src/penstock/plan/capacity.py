@@ -9,12 +9,15 @@ items than the threshold enough to keep the sender from firing, neither side wou
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from penstock.errors import GraphError, InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.plan.fuse import Segment
-from penstock.plan.sink import Sink
+
+if TYPE_CHECKING:
+    from penstock.codegen.outlets import Sink
 
 HEAPED_BYTES = 1 << 22
 """What a loop computes of lists and arrays while it fires should stay in a core's own cache, or near it."""

@@ -13,7 +13,7 @@ gives batches at its cuts and results at its leaves. A graph is cut only where a
 - a node that is at work on another core than the one before begins a loop there, and a flexible one is a loop by
   itself, as its copies are;
 - where streams meet, the loop goes on if all of them come from it; else they meet as channels do, at the entry of a
-  segment (`plan/meet.py` tells which).
+  segment (`codegen/join_rules.py` tells which).
 
 Unfused, every node is a segment of its own.
 """

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from penstock.codegen.end_rules import AT_END
 from penstock.errors import InternalError, JobError, OutputError, PenstockError
-from penstock.plan.ending import AT_END
 from penstock.spark.block import SPLIT_BITS
 
 FAILED = -3

@@ -22,7 +22,7 @@ from penstock.graph.needs import at_field
 from penstock.graph.tree import above
 from penstock.plan.beat import is_central
 from penstock.plan.fuse import Segment
-from penstock.plan.spec import RunEnd
+from penstock.plan.mark_types import RunEnd
 
 
 def flexible(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> Iterator[Flexible]:

@@ -19,7 +19,7 @@ from penstock.engine.run import Run
 from penstock.engine.sinks import ChannelSink
 from penstock.errors import GraphError
 from penstock.plan.fuse import Segment
-from penstock.plan.spec import RunEnd
+from penstock.plan.mark_types import RunEnd
 
 
 @dataclass

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from penstock.codegen.site import Column, Site
 from penstock.graph import nodes as n
 from penstock.graph.record import Record
-from penstock.plan.code import Buffer, Column
 from penstock.plan.fuse import Segment
 
 OPEN, CLOSE = 0, 1
@@ -43,6 +43,44 @@ def is_contiguous(node: n.GraphNode) -> bool:
 
 
 _ONE_TO_ONE = (n.FillNull, n.Map, n.MapColumns, n.Select, n.KeyBy, n.Emit, n.Regions, n.Send)
+
+
+@dataclass
+class Buffer:
+    """Room that the caller provides, with the most that each phase may put into it in one turn."""
+
+    name: str
+    terms: dict[str, list[str]] = field(default_factory=dict)
+    numbers: dict[str, int | None] = field(default_factory=dict)
+    """The same as numbers, None where it depends on the length of a list."""
+
+    @property
+    def count(self) -> str:
+        return f"{self.name}_n"
+
+    def left(self, number: int) -> str:
+        """How often `number` more would fit."""
+        room = f"{self.name}_c - {self.count}"
+        return room if number == 1 else f"({room}) // {number}"
+
+    def reserve(self, site: Site, times: int = 1) -> None:
+        bound = site.bound if times == 1 else f"{times} * {site.bound}"
+        self.terms.setdefault(site.phase, []).append(bound)
+        before = self.numbers.get(site.phase, 0)
+        self.numbers[site.phase] = None if site.spans or before is None else before + times * site.factor
+
+    @property
+    def most(self) -> int | None:
+        """The most that one turn of any phase may put into it; None where that depends on the length of a list."""
+        found = [number for number in self.numbers.values() if number is not None]
+        return None if len(found) < len(self.numbers) else max(found, default=0)
+
+    def term(self, phase: str) -> str:
+        """The sum of what the places of a phase may write. A place that stands twice counts twice."""
+        counts: dict[str, int] = {}
+        for bound in self.terms[phase]:
+            counts[bound] = counts.get(bound, 0) + 1
+        return " + ".join(bound if times == 1 else f"{times} * {bound}" for bound, times in counts.items())
 
 
 @dataclass(frozen=True)

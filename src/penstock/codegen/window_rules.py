@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock.codegen.keyed_rules import KeyedFold
+from penstock.codegen.outlets import Buffer
+from penstock.codegen.site import Level, Local, Site
 from penstock.graph import nodes as n
 from penstock.graph.needs import key_field
 from penstock.graph.window import Timed
-from penstock.plan.code import Buffer, Level, Local, Site
-from penstock.plan.keyed import KeyedFold
 
 if TYPE_CHECKING:
-    from penstock.plan.loop import LoopWriter
+    from penstock.codegen.rules import LoopWriter
 
 
 class Limit:

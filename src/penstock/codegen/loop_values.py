@@ -6,16 +6,17 @@ from itertools import count
 
 import pyarrow as pa
 
+from penstock.codegen.emitter import Emitter
+from penstock.codegen.generated import Code, Fault
+from penstock.codegen.outlets import Buffer, Heap
+from penstock.codegen.site import Column, Level, Local, Ref, Site, Value, cast
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
 from penstock.graph.needs import key_field
 from penstock.graph.record import Record
 from penstock.graph.tree import Tree
-from penstock.plan.code import Buffer, Column, Level, Local, Ref, Site, Value, Writer, cast
 from penstock.plan.fuse import Segment
-from penstock.plan.sink import Heap
-from penstock.plan.spec import Code, Fault
 
 
 def _seen(t: pa.DataType, elements: str) -> str:
@@ -30,7 +31,7 @@ class ValueWriter:
 
     def __init__(self, tree: Tree, segment: Segment) -> None:
         self.tree, self.segment = tree, segment
-        self.out = Writer(count())
+        self.out = Emitter(count())
         self.code = Code(segment=segment)
         self.noted: set[int] = set()
         self.heaps: dict[tuple[n.GraphNode, str], Heap] = {}

@@ -1,50 +1,13 @@
-"""The parts of a generated loop: lines of source, and the places where values are while it runs."""
+"""Values and places of a loop while it is written: what can be named where, and how often a place is reached."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from penstock.graph import types
-
-
-class Writer:
-    """Lines of Python source with their indentation, and names that are used only once."""
-
-    def __init__(self, names: Iterator[int]) -> None:
-        self.lines: list[str] = []
-        self.depth = 0
-        self._names = names
-
-    def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
-
-    @contextmanager
-    def block(self, header: str) -> Iterator[None]:
-        """An indented block; an empty one says `pass`."""
-        self.line(f"{header}:")
-        self.depth += 1
-        before = len(self.lines)
-        yield
-        if len(self.lines) == before:
-            self.line("pass")
-        self.depth -= 1
-
-    def fresh(self, prefix: str = "v") -> str:
-        return f"{prefix}{next(self._names)}"
-
-    @contextmanager
-    def aside(self) -> Iterator[list[str]]:
-        """Write lines apart, to be put in their place later; they are as deep as this writer is now."""
-        kept, self.lines = self.lines, []
-        try:
-            yield self.lines
-        finally:
-            self.lines = kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,41 +148,3 @@ def cast(t: pa.DataType) -> str:
     if types.is_float(t):
         return "as_float"
     return "as_bool" if pt.is_boolean(t) else "as_int"
-
-
-@dataclass
-class Buffer:
-    """Room that the caller provides, with the most that each phase may put into it in one turn."""
-
-    name: str
-    terms: dict[str, list[str]] = field(default_factory=dict)
-    numbers: dict[str, int | None] = field(default_factory=dict)
-    """The same as numbers, None where it depends on the length of a list."""
-
-    @property
-    def count(self) -> str:
-        return f"{self.name}_n"
-
-    def left(self, number: int) -> str:
-        """How often `number` more would fit."""
-        room = f"{self.name}_c - {self.count}"
-        return room if number == 1 else f"({room}) // {number}"
-
-    def reserve(self, site: Site, times: int = 1) -> None:
-        bound = site.bound if times == 1 else f"{times} * {site.bound}"
-        self.terms.setdefault(site.phase, []).append(bound)
-        before = self.numbers.get(site.phase, 0)
-        self.numbers[site.phase] = None if site.spans or before is None else before + times * site.factor
-
-    @property
-    def most(self) -> int | None:
-        """The most that one turn of any phase may put into it; None where that depends on the length of a list."""
-        found = [number for number in self.numbers.values() if number is not None]
-        return None if len(found) < len(self.numbers) else max(found, default=0)
-
-    def term(self, phase: str) -> str:
-        """The sum of what the places of a phase may write. A place that stands twice counts twice."""
-        counts: dict[str, int] = {}
-        for bound in self.terms[phase]:
-            counts[bound] = counts.get(bound, 0) + 1
-        return " + ".join(bound if times == 1 else f"{times} * {bound}" for bound, times in counts.items())

@@ -13,21 +13,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from penstock.codegen.accumulate import Accumulator
+from penstock.codegen.exits import origin_of
+from penstock.codegen.generated import Code, Keys
+from penstock.codegen.guarded_rules import GUARDED, write_letter
+from penstock.codegen.join_rules import MeetWriter
+from penstock.codegen.site import Column, Level, Local, Ref, Site, Value, cast
+from penstock.codegen.window_rules import TideWriter, TimedFold
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
 from penstock.graph.needs import Names, at_field, key_field, needed_after, numbered_at
 from penstock.graph.tree import Tree, signals_at
-from penstock.plan.accumulate import Accumulator
 from penstock.plan.clock import Clocks, counter_of
-from penstock.plan.code import Column, Level, Local, Ref, Site, Value, cast
 from penstock.plan.fuse import CLEANING, Segment
-from penstock.plan.guard import GUARDED, write_letter
-from penstock.plan.meet import MeetWriter
-from penstock.plan.outlets import origin_of
-from penstock.plan.spec import Code, Keys
-from penstock.plan.timed import TideWriter, TimedFold
 
 
 def write_loop(

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from penstock.codegen.outlets import Heap
+from penstock.codegen.site import Level, Local, Ref, Site, Value, cast
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
 from penstock.graph.values import accept
-from penstock.plan.code import Level, Local, Ref, Site, Value, cast
-from penstock.plan.sink import Heap
 
 if TYPE_CHECKING:
-    from penstock.plan.loop import LoopWriter
+    from penstock.codegen.rules import LoopWriter
 
 _START = {
     "min": (str(types.INT64_MAX), "inf"),

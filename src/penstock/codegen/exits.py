@@ -6,16 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
-from penstock.errors import InternalError
-from penstock.graph import nodes as n
-from penstock.graph import types
-from penstock.graph.needs import Names, at_field, key_field, needed_of
-from penstock.graph.tree import Tree
-from penstock.kernels.credit import SIGNAL
-from penstock.plan.clock import BEFORE, BEHIND, END, STEPS, WITHIN, Clocks
-from penstock.plan.code import Column, Level, Local, Ref, Site, Value
-from penstock.plan.fuse import Segment
-from penstock.plan.sink import (
+from penstock.codegen.generated import Code
+from penstock.codegen.loop_values import ValueWriter
+from penstock.codegen.outlets import (
     CLOSE,
     INDEX,
     OPEN,
@@ -27,8 +20,16 @@ from penstock.plan.sink import (
     index_level,
     is_contiguous,
 )
-from penstock.plan.spec import Code, signal_types
-from penstock.plan.values import ValueWriter
+from penstock.codegen.site import Column, Level, Local, Ref, Site, Value
+from penstock.errors import InternalError
+from penstock.graph import nodes as n
+from penstock.graph import types
+from penstock.graph.needs import Names, at_field, key_field, needed_of
+from penstock.graph.tree import Tree
+from penstock.kernels.credit import SIGNAL
+from penstock.plan.clock import BEFORE, BEHIND, END, STEPS, WITHIN, Clocks
+from penstock.plan.fuse import Segment
+from penstock.plan.mark_types import signal_types
 
 
 class OutletWriter(ValueWriter):

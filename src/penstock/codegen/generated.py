@@ -7,14 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.codegen.outlets import Buffer, Heap, Sink
+from penstock.codegen.site import Column
 from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.record import Record, Signal
-from penstock.graph.tree import Tree, signals_at
 from penstock.graph.window import Timed
-from penstock.plan.code import Buffer, Column
 from penstock.plan.fuse import Segment
-from penstock.plan.sink import Heap, Sink
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Guard:
-    """How a function is called that may fail: `form` is "returns" or "tries" (`plan/guard.py`)."""
+    """How a function is called that may fail: `form` is "returns" or "tries" (`codegen/guarded_rules.py`)."""
 
     form: str
     function: Function
@@ -110,15 +109,3 @@ class Code:
     arguments: list[str] = field(default_factory=list)
     clocks: tuple[str, ...] = ()
     """The clocks by which the marks that enter have places."""
-
-
-def signal_types(tree: Tree) -> tuple[type[Signal], ...]:
-    """All signals that some node handles or hands on, in a fixed order."""
-    found = dict.fromkeys(signal for node in tree.nodes for signal in signals_at(node))
-    return (*found, *([RunEnd] if any(tree.copies(node) for node in tree.nodes) else []))
-
-
-class RunEnd(Signal):
-    """The mark behind the last item of a run that a copy of a flexible node has."""
-
-    number: int

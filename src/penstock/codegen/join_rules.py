@@ -14,12 +14,12 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.codegen.loop_frame import FrameWriter
+from penstock.codegen.site import Level, Local, Ref, Site, Value
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.needs import needed_after
 from penstock.graph.source import to_plain
-from penstock.plan.code import Level, Local, Ref, Site, Value
-from penstock.plan.frame import FrameWriter
 
 
 @dataclass

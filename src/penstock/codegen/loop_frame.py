@@ -14,6 +14,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.codegen.accumulate import Accumulator
+from penstock.codegen.end_rules import EndingWriter
+from penstock.codegen.exits import OutletWriter
+from penstock.codegen.generated import Code, Input
+from penstock.codegen.guarded_rules import FAILING
+from penstock.codegen.outlets import CLOSE, INDEX, OPEN, index_level
+from penstock.codegen.site import Column, Level, Ref, Site, Value
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
@@ -21,22 +28,15 @@ from penstock.graph.needs import Names, at_field
 from penstock.graph.tree import Tree
 from penstock.graph.window import WATERMARKS
 from penstock.kernels.credit import SIGNAL
-from penstock.plan.accumulate import Accumulator
 from penstock.plan.clock import Clocks
-from penstock.plan.code import Column, Level, Ref, Site, Value
-from penstock.plan.ending import EndingWriter
 from penstock.plan.fuse import Segment, opened_at
-from penstock.plan.guard import FAILING
-from penstock.plan.outlets import OutletWriter
-from penstock.plan.sink import CLOSE, INDEX, OPEN, index_level
-from penstock.plan.spec import Code, Input
 
 BLOCK = 1024
 """How many rows are noted at once, where one that raises can be found by running them again: a note costs a store."""
 
 
 class FrameWriter(EndingWriter):
-    """The part of a loop's writer that knows the loop as a whole. What happens in it, `plan.loop` adds."""
+    """The part of a loop's writer that knows the loop as a whole. What happens in it, `codegen/rules.py` adds."""
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 A key has as many cells as windows can be open at once, and window q lies in cell q modulo that number, so that no two
 that are open share one. A cell knows how many items it has had; 0 says that its window is not open. Windows of time are
-in `plan/timed.py`.
+in `codegen/window_rules.py`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from penstock.codegen.accumulate import Accumulator
+from penstock.codegen.generated import Cells
+from penstock.codegen.site import Level, Local, Site, Value, cast
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.aggregate import Builtin
 from penstock.graph.window import Counted, Found, Timed, Whole
-from penstock.plan.accumulate import Accumulator
-from penstock.plan.code import Level, Local, Site, Value, cast
-from penstock.plan.spec import Cells
 
 if TYPE_CHECKING:
-    from penstock.plan.loop import LoopWriter
+    from penstock.codegen.rules import LoopWriter
 
 
 class CellAccumulator(Accumulator):

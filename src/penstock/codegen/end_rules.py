@@ -10,6 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from penstock.codegen.keyed_rules import KeyedFold
+from penstock.codegen.outlets import INDEX
+from penstock.codegen.room import RoomWriter
+from penstock.codegen.site import Level, Local, Site
+from penstock.codegen.window_rules import TimedFold
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.function import Function
@@ -17,12 +22,7 @@ from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
 from penstock.graph.window import Timed
 from penstock.plan.clock import Clocks
-from penstock.plan.code import Level, Local, Site
 from penstock.plan.fuse import Segment
-from penstock.plan.keyed import KeyedFold
-from penstock.plan.room import RoomWriter
-from penstock.plan.sink import INDEX
-from penstock.plan.timed import TimedFold
 
 AT_END = 1 << 57
 """Where the places begin of what is given at the end of the stream: behind those of all items."""

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from penstock.codegen.exits import OutletWriter
+from penstock.codegen.outlets import Buffer, Heap
 from penstock.graph import nodes as n
 from penstock.graph.needs import Names
 from penstock.graph.tree import Tree
 from penstock.plan.clock import Clocks
-from penstock.plan.code import Buffer
 from penstock.plan.fuse import Segment
-from penstock.plan.outlets import OutletWriter
-from penstock.plan.sink import Heap
 
 
 class RoomWriter(OutletWriter):

@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from penstock.codegen.generated import Guard
+from penstock.codegen.outlets import WHICH
+from penstock.codegen.site import Level, Local, Site
+from penstock.codegen.window_rules import has_no_bounds
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
 from penstock.graph.record import Record
 from penstock.graph.window import Found, Timed
-from penstock.plan.code import Level, Local, Site
-from penstock.plan.sink import WHICH
-from penstock.plan.spec import Guard
-from penstock.plan.timed import has_no_bounds
 
 if TYPE_CHECKING:
-    from penstock.plan.loop import LoopWriter
+    from penstock.codegen.rules import LoopWriter
 
 
 class Attempt:
@@ -173,7 +173,7 @@ def _tried(function_of: Callable[[Any], Function | None]) -> Callable[..., None]
 
 
 def plain_rule(loop: LoopWriter, node: n.GraphNode, site: Site) -> None:
-    from penstock.plan.loop import ITEM
+    from penstock.codegen.rules import ITEM
 
     ITEM[type(node)](loop, node, site)
 

@@ -1,0 +1,58 @@
+"""Write the loop of each segment of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from penstock.codegen.exits import OutletWriter
+from penstock.codegen.generated import Code
+from penstock.codegen.rules import write_loop
+from penstock.errors import GraphError
+from penstock.graph import nodes as n
+from penstock.graph.needs import Names
+from penstock.graph.tree import Tree
+from penstock.plan.clock import Clocks
+from penstock.plan.fuse import CLEANING, Segment, fed_segments
+
+MOST = 1 << 48
+"""More outputs of one item than this are not counted with."""
+
+
+def generate(
+    tree: Tree, segments: Sequence[Segment], needed: dict[n.GraphNode, Names], clocks: Clocks, *, trace: bool
+) -> dict[Segment, Code]:
+    """The loops of segments. With `trace`, every signal that is handed to a node is logged with its place."""
+    codes: dict[Segment, Code] = {}
+    given: set[n.GraphNode] = set()
+    for segment in segments:
+        cuts = [fed for fed in fed_segments(segments) if fed.feeder is segment]
+        if segment.sides:
+            codes[segment] = OutletWriter(tree, segment, needed, clocks).write_joint(cuts)
+            continue
+        members = set() if segment.copies else set(segment.nodes)
+        if _gives_entry(segment) and segment.entry not in given:
+            members.add(segment.entry)  # a node at an entry lies in no loop; the first loop behind it gives its result
+            given.add(segment.entry)
+        leaves = frozenset(members & set(tree.leaves))
+        codes[segment] = write_loop(tree, segment, needed, cuts, leaves, clocks, trace=trace)
+        _refuse_beyond(segment, codes[segment])
+    return codes
+
+
+def _gives_entry(segment: Segment) -> bool:
+    """Whether what enters a loop may be a result that no loop before it has given: as it is read, or put in order."""
+    if segment.copies:
+        return False
+    feeder = segment.feeder
+    is_ordered = feeder is not None and (bool(feeder.sides) or (feeder.copies > 0 and segment.entry is segment.edge))
+    return is_ordered or isinstance(segment.entry, (*CLEANING, n.MapColumns))
+
+
+def _refuse_beyond(segment: Segment, code: Code) -> None:
+    """Refuse a loop in which one item may give more than can be counted."""
+    for buffer in code.buffers:
+        if buffer.most is not None and buffer.most >= MOST:
+            raise GraphError(
+                f"{segment.name}: one item may give {buffer.most:,} outputs, as declared; it must be less than 2**48; "
+                f"lower at_most="
+            )
