@@ -77,7 +77,7 @@ LAZY_EXCEPTIONS: dict[str, frozenset[str]] = {
     # from_spark is a front door too.
     "graph/read.py": frozenset({"spark"}),
     # a job tells how far it is, as a record that reports show.
-    "spark/monitor.py": frozenset({"report"}),
+    "spark/driver/monitor.py": frozenset({"report"}),
     # explain is a method of a run too, which knows what was chosen while it ran.
     "engine/account.py": frozenset({"report"}),
 }
@@ -270,7 +270,7 @@ ALLOWED = {
     "the standard library": ("errors.py", "from __future__ import annotations\nimport os.path"),
     "the public name": ("apps/spike.py", "import penstock as ps\nfrom penstock import State"),
     "an exception": ("graph/running.py", "class S:\n    def show(self):\n        from penstock.report import picture"),
-    "pyspark in spark": ("spark/session.py", "from pyspark.sql import SparkSession"),
+    "pyspark in spark": ("spark/driver/session.py", "from pyspark.sql import SparkSession"),
     "a peer": ("bench/spike.py", "import polars, pyspark"),
 }
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner, Result
 
 import penstock as ps
 from penstock.cli import commands
-from penstock.spark.stream.checkpoint import Checkpoint
-from penstock.spark.stream.description import describe
+from penstock.spark.streaming.checkpoint import Checkpoint
+from penstock.spark.streaming.description import describe
 
 
 class Limit(ps.State):

@@ -18,7 +18,7 @@ from tests.apps.rows import close_rows
 import penstock.spark
 from penstock.apps import fraud_detection, spike_detection, taxi, taxi_data
 from penstock.cli import commands
-from penstock.spark.settings import QUICK_START
+from penstock.spark import QUICK_START
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from penstock.cli import tables
 from penstock.engine.statistics import NodeStatistics
-from penstock.spark.statistics import JobStatistics, StageStatistics
+from penstock.spark.driver.job_statistics import JobStatistics, StageStatistics
 
 
 def text(table: object, width: int) -> list[str]:

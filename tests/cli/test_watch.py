@@ -15,7 +15,7 @@ from rich.console import Console
 from penstock.cli import tables
 from penstock.cli.watch import LastRows, StreamDisplay, batch_text, watch
 from penstock.errors import JobError
-from penstock.spark.stream.progress import StreamProgress
+from penstock.spark.streaming.stream_progress import StreamProgress
 
 
 def batch(number: int, seconds: float = 1.0, waiting: int | None = 3) -> StreamProgress:

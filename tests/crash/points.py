@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.spark.files import Files
-from penstock.spark.stream.checkpoint import Checkpoint
-from penstock.spark.stream.query import StreamQuery
-from penstock.spark.stream.sinks import FileSink
-from penstock.spark.stream.supervisor import Supervisor
+from penstock.spark.files.filesystem import Files
+from penstock.spark.streaming.checkpoint import Checkpoint
+from penstock.spark.streaming.query import StreamQuery
+from penstock.spark.streaming.stream_sinks import FileSink
+from penstock.spark.streaming.supervisor import Supervisor
 
 
 @dataclass(frozen=True)

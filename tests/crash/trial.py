@@ -25,8 +25,8 @@ from tests.crash.tally import TALLY
 import penstock as ps
 from penstock.graph import reference
 from penstock.graph.tree import At
-from penstock.spark.settings import QUICK_START
-from penstock.spark.stream.checkpoint import Checkpoint
+from penstock.spark import QUICK_START
+from penstock.spark.streaming.checkpoint import Checkpoint
 
 ROOT = Path(__file__).parents[2]
 # Here most of the time goes into starts: Java need not verify the classes of Spark at each.

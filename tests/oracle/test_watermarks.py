@@ -13,12 +13,12 @@ from tests.oracle.draw import FIELDS, Built, Drawn, build, draw
 from tests.oracle.model import Outcome, run
 from tests.oracle.steps import Window
 from tests.spark import simulated
-from tests.spark.stream.running import running
+from tests.spark.streaming.running import running
 
 import penstock as ps
 from penstock.graph import reference
-from penstock.spark import block, inbox
-from penstock.spark.stream import pages
+from penstock.spark.streaming import pages
+from penstock.spark.worker import block, inbox
 
 SCHEMA = dict.fromkeys(FIELDS, int)
 ENGINES: dict[str, dict[str, Any]] = {

@@ -13,7 +13,7 @@ from penstock.errors import GraphError
 from penstock.graph.tree import Tree
 from penstock.plan.cut import cut
 from penstock.plan.idle import Idle, Wanted
-from penstock.spark.stream.endings import refuse_idle
+from penstock.spark.streaming.refusals import refuse_idle
 
 
 class Count(ps.State):

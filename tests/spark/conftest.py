@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock.spark
-from penstock.spark.settings import QUICK_START
+from penstock.spark import QUICK_START
 
 
 @pytest.fixture(scope="session")

@@ -34,9 +34,11 @@ from penstock.plan.align import alignable, beginnings
 from penstock.plan.cut import cut
 from penstock.plan.moving import moved_to, without_items
 from penstock.plan.stages import Cut
-from penstock.spark import align, block, inbox, job, task
-from penstock.spark.align import aligned
-from penstock.spark.survey import placed
+from penstock.spark.driver import results as job
+from penstock.spark.driver.survey import placed
+from penstock.spark.files import region_splits as align
+from penstock.spark.files.region_splits import aligned
+from penstock.spark.worker import block, inbox, task
 
 
 @dataclass(frozen=True)

@@ -322,7 +322,7 @@ DRIVER = """
 import os, sys, time, traceback, warnings
 from pathlib import Path
 import penstock as ps, penstock.spark
-from penstock.spark.settings import QUICK_START
+from penstock.spark import QUICK_START
 
 warnings.simplefilter("ignore", ps.InterpretedWarning)
 folder = Path(sys.argv[1])

@@ -24,7 +24,7 @@ from penstock.graph.tree import Tree
 from penstock.plan.align import alignable
 from penstock.plan.cut import cut
 from penstock.plan.moving import moved
-from penstock.spark.run import SparkRun
+from penstock.spark.driver.spark_run import SparkRun
 
 KEYED = (
     1000,

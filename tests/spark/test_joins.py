@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from tests.spark.stream.test_streams import put
+from tests.spark.streaming.test_streams import put
 
 import penstock as ps
 from penstock.graph import reference

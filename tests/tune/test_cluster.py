@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import GraphError, ModelError
-from penstock.spark import batch
+from penstock.spark.driver import batch
 from penstock.tune.cluster import SPLIT_BYTES, TASKS_A_CORE, Cluster, Data, point, tasks_of
 from penstock.tune.job_costs import JobCost, StageCost, costs, hot_share
 from penstock.tune.job_profile import JobProfile

@@ -26,7 +26,7 @@ from penstock.bench import files
 from penstock.bench.standalone import SETTINGS, running, until
 from penstock.errors import JobError
 from penstock.graph.scale import scale
-from penstock.spark.cores import machine_of
+from penstock.spark.driver.task_cores import machine_of
 from penstock.text import table
 from penstock.tune.job_profile import JobProfile
 

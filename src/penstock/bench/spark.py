@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from penstock.bench import files
 from penstock.bench.measure import Answer, Peer
 from penstock.bench.ratios import MEMORY, QUARTER, START
-from penstock.spark.session import with_settings as with_all_settings
+from penstock.spark.driver.session import with_settings as with_all_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,8 +24,8 @@ from typing import IO, Any, TypeVar
 import pyspark
 
 from penstock.errors import JobError, SessionError
-from penstock.spark.java import find_java
-from penstock.spark.settings import QUICK_START
+from penstock.spark import QUICK_START
+from penstock.spark.driver.java import find_java
 
 PATIENCE_S = 120
 WORKER_CORES = 1

@@ -13,7 +13,7 @@ import pyarrow as pa
 from penstock.bench import files
 from penstock.bench.measure import Benchmark, Case, Peer, Speeds, Target
 from penstock.errors import DataError
-from penstock.spark.java import find_java
+from penstock.spark.driver.java import find_java
 
 LINES = 740
 """About a megabyte."""

@@ -23,9 +23,9 @@ from penstock.bench.spark import CORES, in_workers, session
 from penstock.bench.stream import BYTES, GROWTH, RESTART, SMALL_FILES, Growth, Restarts, Size, Spikes, Touch
 from penstock.bench.stream_peers import Ended, Place
 from penstock.errors import DataError
-from penstock.spark.session import with_settings
-from penstock.spark.stream.handle import StreamHandle
-from penstock.spark.stream.progress import has_run
+from penstock.spark.driver.session import with_settings
+from penstock.spark.streaming.handle import StreamHandle
+from penstock.spark.streaming.stream_progress import has_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -29,12 +29,12 @@ from penstock.bench import files
 from penstock.bench.measure import Facts
 from penstock.bench.spark import CORES, Batches
 from penstock.errors import DataError
-from penstock.spark.session import await_sources, stream_settings, with_settings
-from penstock.spark.stream import pages, query
-from penstock.spark.stream.bucket import Bucket
-from penstock.spark.stream.handle import StreamHandle, trigger_of
-from penstock.spark.stream.progress import has_run
-from penstock.spark.stream.running import Running
+from penstock.spark.driver.session import await_sources, stream_settings, with_settings
+from penstock.spark.streaming import pages, query
+from penstock.spark.streaming.bucket import Bucket
+from penstock.spark.streaming.handle import StreamHandle, trigger_of
+from penstock.spark.streaming.running_query import Running
+from penstock.spark.streaming.stream_progress import has_run
 
 if TYPE_CHECKING:
     import pandas as pd

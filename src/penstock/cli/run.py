@@ -205,9 +205,9 @@ def _writer(request: Request, schema: pa.Schema) -> Iterator[Callable[[pa.Record
     if request.output is None:
         yield lambda batch: None
         return
-    from penstock.spark.format import format_of
-    from penstock.spark.output import Output
-    from penstock.spark.part import PartWriter
+    from penstock.spark.files.format import format_of
+    from penstock.spark.files.part import PartWriter
+    from penstock.spark.files.result_folder import Output
 
     with Output(request.output, format_of(request.writes, schema), request.mode) as output:
         with PartWriter(output.staging, (0,)) as parts:

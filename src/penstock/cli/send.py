@@ -10,7 +10,7 @@ import click
 
 from penstock.cli.settings import Setting
 from penstock.errors import ControlError, GraphError
-from penstock.spark.stream.checkpoint import Checkpoint
+from penstock.spark.streaming.checkpoint import Checkpoint
 
 WAITS = 3
 """The exit code where the signal was sent, and nobody has placed it in time."""

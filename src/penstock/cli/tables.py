@@ -14,8 +14,8 @@ from penstock.report.progress import speed_text
 
 if TYPE_CHECKING:
     from penstock.engine.statistics import NodeStatistics
-    from penstock.spark.statistics import JobStatistics, StageStatistics
-    from penstock.spark.stream.progress import StreamProgress
+    from penstock.spark.driver.job_statistics import JobStatistics, StageStatistics
+    from penstock.spark.streaming.stream_progress import StreamProgress
 
 ROWS_SHOWN = 5
 

@@ -18,7 +18,7 @@ from rich.text import Text
 from penstock.cli import tables
 from penstock.cli.progress import LiveDisplay
 from penstock.report.progress import files_text, speed_text
-from penstock.spark.stream.progress import StreamProgress
+from penstock.spark.streaming.stream_progress import StreamProgress
 
 SHOWN = 8
 KEPT = 1000

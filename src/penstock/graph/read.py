@@ -134,6 +134,6 @@ def from_spark(frame: Any, *, order_by: str | Sequence[str] = (), name: str = "f
     >>> trips.to_spark().orderBy("trip").collect()
     [Row(trip=1, km=5.0), Row(trip=2, km=1.0)]
     """
-    from penstock.spark.frame import frame_items
+    from penstock.spark.dataframe import frame_items
 
     return Stream(nodes.Source(frame_items(f"source {name!r}", frame, order_by), name))

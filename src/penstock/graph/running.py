@@ -16,8 +16,8 @@ from penstock.graph.tree import At, in_order
 if TYPE_CHECKING:
     from penstock.plan.node_profile import Profile
     from penstock.report.graph import GraphPicture
-    from penstock.spark.stream.handle import StreamHandle
-    from penstock.spark.write import Written
+    from penstock.spark.driver.write import Written
+    from penstock.spark.streaming.handle import StreamHandle
     from penstock.tune.adviser import Advice
     from penstock.tune.machine_costs import MachineCosts
     from penstock.tune.run_model import Model
@@ -142,10 +142,10 @@ class Running:
         Both may be a mapping with a value for each of several `key_by`, by its field or its name.
         Windows of time need `late=`; see `docs/time.md`.
         """
-        from penstock.spark.usable import require_pyspark
+        from penstock.spark.driver.usable import require_pyspark
 
         require_pyspark()  # before what needs it is imported
-        from penstock.spark.stream.handle import start
+        from penstock.spark.streaming.handle import start
 
         nodes.resolve(in_order((self.node,)))
         return start(self.node, sink, checkpoint, trigger, spark, **options)
@@ -370,7 +370,7 @@ def prepare(
         from penstock.engine.run import Run
 
         return Run(leaves, control, **options)
-    from penstock.spark.run import SparkRun
+    from penstock.spark.driver.spark_run import SparkRun
 
     return SparkRun(leaves, control, None if isinstance(spark, bool) else spark, ordered=ordered, **options)
 
@@ -380,7 +380,7 @@ def _lettered(leaves: tuple[nodes.GraphNode, ...], options: dict[str, Any]) -> d
     path = options.pop("dead_letter", None)
     if path is None:
         return options
-    from penstock.spark.letters import letters_to
+    from penstock.spark.files.dead_letters import letters_to
 
     mode = options.pop("mode", "error")
     return {**options, "on_error": skipping(options), "letters_to": letters_to(path, mode, leaves)}
@@ -413,7 +413,7 @@ def _is_here(leaves: Sequence[nodes.GraphNode], spark: object) -> bool:
 
 
 def _write(stream: Running, format: str, path: Any, spark: Any, options: dict[str, Any]) -> Written:
-    from penstock.spark.write import write
+    from penstock.spark.driver.write import write
 
     nodes.resolve(in_order((stream.node,)))
     return write(stream.node, format, path, spark, **_planned((stream.node,), options))

@@ -27,17 +27,17 @@ from penstock.graph import nodes as n
 from penstock.graph.split import Split
 from penstock.graph.tree import Tree
 from penstock.plan.stages import Cut, Stage
-from penstock.spark.batch import TASKS_A_CORE, BatchJob, planned_cut, splits_of
-from penstock.spark.cores import Asked, machine_of, tasks_at_a_time
-from penstock.spark.format import format_of
-from penstock.spark.frame import FrameItems
-from penstock.spark.job import CollectWriter, Gathered
-from penstock.spark.output import Output
-from penstock.spark.session import session
-from penstock.spark.settings import is_local
-from penstock.spark.task import Counted
-from penstock.spark.usable import usable
-from penstock.spark.write import PartResults
+from penstock.spark.dataframe import FrameItems
+from penstock.spark.driver.batch import TASKS_A_CORE, BatchJob, planned_cut, splits_of
+from penstock.spark.driver.results import CollectWriter, Gathered
+from penstock.spark.driver.session import session
+from penstock.spark.driver.spark_settings import is_local
+from penstock.spark.driver.task_cores import Asked, machine_of, tasks_at_a_time
+from penstock.spark.driver.usable import usable
+from penstock.spark.driver.write import PartResults
+from penstock.spark.files.format import format_of
+from penstock.spark.files.result_folder import Output
+from penstock.spark.worker.task import Counted
 from penstock.tune.job_profile import FIRST_PASS, JobProfile, RunTime, StageTime, TaskTime
 
 SAMPLE_BYTES = 64 << 20

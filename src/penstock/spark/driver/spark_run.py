@@ -1,0 +1,134 @@
+"""A run on Spark: what `prepare` gives for streams that run there. Nothing starts before a result is asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from penstock.engine.options import Options
+from penstock.errors import GraphError
+from penstock.graph import nodes as n
+from penstock.graph.letters import table_of
+from penstock.graph.tides import renamed, warn_late, with_tides
+from penstock.graph.tree import At, Tree, check_signals
+from penstock.spark.driver.batch import BatchJob, expected_cores, planned_cut
+from penstock.spark.driver.job_statistics import JobStatistics, job_statistics
+from penstock.spark.driver.results import Gathered
+from penstock.spark.driver.session import active
+from penstock.spark.driver.task_cores import TaskCores, asked_of, notes
+from penstock.spark.driver.usable import usable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class SparkRun:
+    """One run of some results of a graph on Spark, with its options. It can be run once."""
+
+    def __init__(
+        self,
+        leaves: tuple[n.GraphNode, ...],
+        control: Sequence[At] = (),
+        spark: SparkSession | None = None,
+        *,
+        ordered: bool = False,
+        buckets: int | None = None,
+        split_bytes: int | None = None,
+        on_progress: Callable[..., None] | None = None,
+        letters_to: Callable[[pa.Table], None] | None = None,
+        **options: Any,
+    ) -> None:
+        leaves, made = with_tides(leaves)
+        options |= {name: renamed(value, made) for name, value in options.items()}
+        is_guarded = Options.of(options).on_error == "skip"
+        self.letters_to, self.letters = letters_to, table_of(())
+        self.spark, self.is_ordered = spark if spark is None else usable(spark), ordered
+        self.leaves, self.asked, self.options = asked_of(leaves, options)
+        self.control = check_signals(Tree(leaves), control)
+        self.sizes: dict[str, Any] = {"buckets": buckets, "split_bytes": split_bytes}
+        self.on_progress = on_progress
+        how = {"is_ordered": ordered, "is_collected": True, "is_guarded": is_guarded}
+        self.cut = planned_cut(self.leaves, self.control, **how)
+        self.task_cores: Mapping[int, TaskCores] | None = None
+        self.counted: Gathered | None = None
+        self.seconds = 0.0
+
+    def job(self, *, is_collected: bool, **results: Any) -> BatchJob:
+        """The job, planned for the session."""
+        made = BatchJob(
+            self.leaves,
+            self.control,
+            self.spark,
+            is_ordered=self.is_ordered,
+            is_collected=is_collected,
+            asked=self.asked,
+            **results,
+            **self.sizes,
+            **self.options,
+        )
+        self.cut, self.task_cores = made.cut, made.task_cores
+        return made
+
+    def collect(self) -> pa.Table:
+        """The first result, whole."""
+        return self.tables()[0]
+
+    def tables(self) -> tuple[pa.Table, ...]:
+        """All results, whole."""
+        job = self.job(is_collected=True)
+        tables = self.run(lambda: job.tables(self.on_progress), job)
+        return tables  # type: ignore[no-any-return]
+
+    @property
+    def skipped(self) -> int:
+        """How many letters there are."""
+        return int(self.letters.num_rows)
+
+    def dead_letters(self) -> pa.Table:
+        """The items that were skipped with `on_error="skip"`: one row for each, in the order of the source."""
+        return self.letters
+
+    def run(self, action: Callable[[], tuple[Any, Gathered]], job: BatchJob) -> Any:
+        """Run a job, and keep what was counted, and the letters."""
+        if self.counted is not None:
+            raise GraphError("run: a run can be run once; prepare another")
+        started = time.perf_counter()
+        result, self.counted = action()
+        self.letters = table_of(job.letters(self.counted))
+        if self.letters_to is not None:
+            self.letters_to(self.letters)
+        self.seconds = time.perf_counter() - started
+        warn_late(Tree(self.leaves), sum(each.statistics.late for each in self.counted.counted))
+        return result
+
+    def frame(self) -> Any:
+        """The first result as a DataFrame."""
+        from penstock.spark.dataframe import frame
+
+        return frame(self)
+
+    def explain(self) -> str:
+        """The stages with the reason of each and the cores of its tasks, and the graph with its loops on one core.
+
+        Cores are those of the session that was given or is active; without one, nothing is said of them.
+        """
+        from penstock.engine.run import Run
+
+        stages = self.cut.explain(notes(self.cut, self._cores()))
+        return f"{stages}\n\n{Run(self.leaves, self.control, **self.options).explain()}"
+
+    def _cores(self) -> Mapping[int, TaskCores]:
+        if self.task_cores is not None:
+            return self.task_cores
+        spark = self.spark or active()
+        if spark is None or not hasattr(spark, "_jsparkSession"):
+            return {}
+        return expected_cores(self.leaves, self.control, self.cut, spark, asked=self.asked.cores, **self.sizes)
+
+    def statistics(self) -> JobStatistics:
+        """What was counted, in all tasks together."""
+        counted = () if self.counted is None else self.counted.counted
+        return job_statistics(self.cut, counted, self.seconds, self.skipped)

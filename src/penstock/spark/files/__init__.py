@@ -1,0 +1,1 @@
+"""Files of sources and results: formats, parts, folders, and the commit that is all or nothing."""
