@@ -65,7 +65,7 @@ RULES: dict[str, Rule] = {
 LAZY_EXCEPTIONS: dict[str, frozenset[str]] = {
     # a plan holds the loops of its segments, and what one item may send is known when they are written.
     "plan/plan.py": frozenset({"codegen"}),
-    "plan/capacity.py": frozenset({"codegen"}),
+    "plan/passes/size.py": frozenset({"codegen"}),
     # collect, write, explain and show are methods of a stream: the front door calls the layers behind it.
     "graph/running.py": frozenset({"engine", "plan", "report", "spark", "tune"}),
     # the model of a run can be looked at.
@@ -250,7 +250,7 @@ def test_imports_go_one_way() -> None:
 FORBIDDEN = {
     "a layer above": ("graph/node.py", "from penstock.plan import cut"),
     "relative": ("graph/node.py", "from ..engine.channel import Channel"),
-    "relative, by name": ("plan/fuse.py", "from .. import engine"),
+    "relative, by name": ("plan/segment.py", "from .. import engine"),
     "by name from the package": ("plan/net.py", "from penstock import engine"),
     "for types only": ("plan/cut.py", "if TYPE_CHECKING:\n    import penstock.engine.node"),
     "inside a function": ("engine/node.py", "def f():\n    import penstock.spark"),

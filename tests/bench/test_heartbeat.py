@@ -8,7 +8,7 @@ from penstock import bench
 from penstock.bench import heartbeat
 from penstock.bench.measure import Run
 from penstock.errors import InternalError
-from penstock.plan.heartbeat import Edge
+from penstock.plan.heartbeat.cycles import Edge
 
 
 def test_the_report(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import penstock as ps
 from penstock.graph.tree import Tree
-from penstock.plan.align import alignable
+from penstock.plan.beginnings import alignable
 from penstock.plan.cut import cut
 
 

@@ -11,8 +11,8 @@ import penstock as ps
 from penstock.codegen import rules
 from penstock.graph import needs, nodes, reference
 from penstock.graph.tree import Tree
-from penstock.plan.fuse import CLEANING
 from penstock.plan.plan import plan
+from penstock.plan.segment import CLEANING
 from penstock.report import graph as report
 
 BLOBS = ps.from_items([{"id": 1, "values": [1.0], "name": "a"}], name="blobs")

@@ -15,8 +15,8 @@ from penstock.engine.run import Run
 from penstock.graph import nodes
 from penstock.graph.stream import Stream
 from penstock.graph.tree import At, Tree
-from penstock.plan.capacity import least
-from penstock.plan.fuse import CLEANING
+from penstock.plan.passes.size import least
+from penstock.plan.segment import CLEANING
 
 WIDTHS: tuple[int | None, ...] = (1, 2, 3, 7, 64, None)
 CREDITS = ("queued", "balance")

@@ -18,7 +18,7 @@ from tests.property.shrink import shrink
 from penstock.engine.flexible.copy_split import FlexSplit
 from penstock.engine.run import Run
 from penstock.graph import nodes
-from penstock.plan.fuse import Segment
+from penstock.plan.segment import Segment
 
 GRAPHS = 304
 PARTS = 8

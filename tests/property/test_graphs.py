@@ -25,7 +25,7 @@ import penstock as ps
 from penstock.engine.options import CONTEXTS
 from penstock.graph.nodes import KINDS, LateItems, Meet, Tide
 from penstock.graph.tree import Tree
-from penstock.plan.fuse import CLEANING
+from penstock.plan.segment import CLEANING
 
 HERE = [kind for kind in KINDS if not issubclass(kind, (Meet, Tide, LateItems))]
 """Streams that meet have tests of their own, `test_joins.py`; watermarks and late items, `tests/oracle`."""

@@ -15,8 +15,9 @@ from penstock.engine.actor import Beat
 from penstock.engine.channel import Channel
 from penstock.kernels import meet
 from penstock.kernels.protocol import protocol
-from penstock.plan import beat, heartbeat
-from penstock.plan.clock import STEPS
+from penstock.plan.heartbeat import intervals
+from penstock.plan.heartbeat.clocks import STEPS
+from penstock.plan.passes import heartbeats
 
 Patch = pytest.MonkeyPatch
 ENOUGH = GRAPHS // 2
@@ -25,7 +26,7 @@ ENOUGH = GRAPHS // 2
 
 def intervals_too_large(patch: Patch) -> None:
     """All intervals are one larger than is safe."""
-    patch.setattr(beat, "intervals", lambda *given: [each + 1 for each in heartbeat.intervals(*given)])
+    patch.setattr(heartbeats, "intervals", lambda *given: [each + 1 for each in intervals.intervals(*given)])
 
 
 def nothing_told(patch: Patch) -> None:

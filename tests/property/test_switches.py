@@ -12,7 +12,7 @@ from tests.property.graphs import from_seed
 
 from penstock.engine import auto
 from penstock.engine.auto import Chooser
-from penstock.plan.context import CONTEXTS, Choice
+from penstock.plan.passes.contexts import CONTEXTS, Choice
 
 SEEDS, PARTS = 96, 4
 

@@ -30,7 +30,7 @@ from penstock.engine import sinks
 from penstock.graph.placing import in_order
 from penstock.graph.reference import Result
 from penstock.graph.tree import Tree, check_signals
-from penstock.plan.align import alignable, beginnings
+from penstock.plan.beginnings import alignable, beginnings
 from penstock.plan.cut import cut
 from penstock.plan.moving import moved_to, without_items
 from penstock.plan.stages import Cut

@@ -21,7 +21,7 @@ from penstock.graph import nodes as n
 from penstock.graph.reference import Result
 from penstock.graph.source import Items
 from penstock.graph.tree import Tree
-from penstock.plan.align import alignable
+from penstock.plan.beginnings import alignable
 from penstock.plan.cut import cut
 from penstock.plan.moving import moved
 from penstock.spark.driver.spark_run import SparkRun

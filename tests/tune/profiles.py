@@ -7,7 +7,7 @@ from dataclasses import fields
 import numpy as np
 
 import penstock as ps
-from penstock.plan.mapping import loops_of
+from penstock.plan.balance import loops_of
 from penstock.plan.node_profile import NodeProfile, Profile
 from penstock.text import distinct
 from penstock.tune.machine_costs import MachineCosts

@@ -13,7 +13,7 @@ from tests.tune.profiles import IDEAL, USUAL, chain, profiled, varying
 
 import penstock as ps
 from penstock.errors import PenstockError
-from penstock.plan.mapping import loops_of
+from penstock.plan.balance import loops_of
 from penstock.plan.node_profile import Profile
 from penstock.tune.adviser import Advice
 from penstock.tune.machine_costs import MachineCosts

@@ -12,7 +12,7 @@ from tests.tune.profiles import IDEAL, USUAL, chain, profiled, varying
 
 import penstock as ps
 from penstock.errors import GraphError, ModelError, PenstockError
-from penstock.plan.mapping import loops_of
+from penstock.plan.balance import loops_of
 from penstock.plan.node_profile import NodeProfile, Profile
 from penstock.tune.core_tasks import filled
 from penstock.tune.machine_costs import MachineCosts

@@ -9,7 +9,8 @@ import pytest
 from tests.tune.profiles import profiled
 
 import penstock as ps
-from penstock.plan.mapping import loops_of, places
+from penstock.plan.balance import loops_of
+from penstock.plan.passes.assign_cores import places
 from penstock.tune.node_costs import NodeCosts
 from penstock.tune.run_parts import Choice, Layout
 

@@ -29,10 +29,9 @@ from penstock.apps import cfar, dedup, des, jpeg, value_at_risk
 from penstock.bench import flexible_made as made
 from penstock.bench.measure import Answer, Benchmark, Case, Peer, Report, Run, Speeds, Target, best_runs, best_speeds
 from penstock.graph import nodes as n
-from penstock.plan.flexible import choose, dearest
-from penstock.plan.fuse import Segment
-from penstock.plan.mapping import balanced, inside, loops_of
+from penstock.plan.balance import balanced, choose, dearest, loops_of
 from penstock.plan.node_profile import Profile
+from penstock.plan.segment import Segment, inside
 from penstock.report.chart import Chart, Series
 
 CORES = 2

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from penstock.bench.measure import Answer, Benchmark, Case, Peer, Run, Speeds, Target, best_runs, timed
 from penstock.errors import InternalError
-from penstock.plan.cycles import Inequalities, inequalities
-from penstock.plan.heartbeat import CYCLE_EDGES_MOST, Edge, Method, intervals, unsafe_cycle
+from penstock.plan.heartbeat.cycles import Edge, Inequalities, inequalities
+from penstock.plan.heartbeat.intervals import CYCLE_EDGES_MOST, Method, intervals
+from penstock.plan.heartbeat.proof import unsafe_cycle
 
 EDGES_PER_NODE = {"": 2, "dense-": 4}
 """By how the names of their cases begin."""

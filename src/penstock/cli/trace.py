@@ -11,8 +11,7 @@ from rich.console import Console
 import penstock as ps
 from penstock.cli.apps import APPS
 from penstock.errors import GraphError, OutputError
-from penstock.plan.flexible import choose, dearest
-from penstock.plan.mapping import loops_of
+from penstock.plan.balance import choose, dearest, loops_of
 from penstock.report import timeline
 
 FIRINGS, SAMPLE = 100, 100_000

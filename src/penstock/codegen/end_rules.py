@@ -21,8 +21,8 @@ from penstock.graph.function import Function
 from penstock.graph.needs import Names, key_field
 from penstock.graph.tree import Tree
 from penstock.graph.window import Timed
-from penstock.plan.clock import Clocks
-from penstock.plan.fuse import Segment
+from penstock.plan.heartbeat.clocks import Clocks
+from penstock.plan.segment import Segment
 
 AT_END = 1 << 57
 """Where the places begin of what is given at the end of the stream: behind those of all items."""

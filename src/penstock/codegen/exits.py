@@ -27,9 +27,9 @@ from penstock.graph import types
 from penstock.graph.needs import Names, at_field, key_field, needed_of
 from penstock.graph.tree import Tree
 from penstock.kernels.credit import SIGNAL
-from penstock.plan.clock import BEFORE, BEHIND, END, STEPS, WITHIN, Clocks
-from penstock.plan.fuse import Segment
+from penstock.plan.heartbeat.clocks import BEFORE, BEHIND, END, STEPS, WITHIN, Clocks
 from penstock.plan.mark_types import signal_types
+from penstock.plan.segment import Segment
 
 
 class OutletWriter(ValueWriter):

@@ -11,8 +11,8 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.needs import Names
 from penstock.graph.tree import Tree
-from penstock.plan.clock import Clocks
-from penstock.plan.fuse import CLEANING, Segment, fed_segments
+from penstock.plan.heartbeat.clocks import Clocks
+from penstock.plan.segment import CLEANING, Segment, fed_segments
 
 MOST = 1 << 48
 """More outputs of one item than this are not counted with."""

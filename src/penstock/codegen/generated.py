@@ -13,7 +13,7 @@ from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.record import Record, Signal
 from penstock.graph.window import Timed
-from penstock.plan.fuse import Segment
+from penstock.plan.segment import Segment
 
 
 @dataclass(frozen=True)

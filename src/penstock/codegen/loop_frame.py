@@ -28,8 +28,8 @@ from penstock.graph.needs import Names, at_field
 from penstock.graph.tree import Tree
 from penstock.graph.window import WATERMARKS
 from penstock.kernels.credit import SIGNAL
-from penstock.plan.clock import Clocks
-from penstock.plan.fuse import Segment, opened_at
+from penstock.plan.heartbeat.clocks import Clocks
+from penstock.plan.segment import Segment, opened_at
 
 BLOCK = 1024
 """How many rows are noted at once, where one that raises can be found by running them again: a note costs a store."""

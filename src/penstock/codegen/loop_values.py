@@ -16,7 +16,7 @@ from penstock.graph.function import Function
 from penstock.graph.needs import key_field
 from penstock.graph.record import Record
 from penstock.graph.tree import Tree
-from penstock.plan.fuse import Segment
+from penstock.plan.segment import Segment
 
 
 def _seen(t: pa.DataType, elements: str) -> str:

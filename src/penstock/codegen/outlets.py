@@ -9,7 +9,7 @@ import pyarrow as pa
 from penstock.codegen.site import Column, Site
 from penstock.graph import nodes as n
 from penstock.graph.record import Record
-from penstock.plan.fuse import Segment
+from penstock.plan.segment import Segment
 
 OPEN, CLOSE = 0, 1
 """Kinds of marks: 2 · depth + OPEN or CLOSE for a region, SIGNAL + the signal's number for a signal."""
@@ -120,7 +120,7 @@ class Sink:
     marks: Buffer | None = None
     signals: dict[int, Buffer] = field(default_factory=dict)
     clocks: tuple[str, ...] = ()
-    """The clocks by which marks have places here (`plan/clock.py`)."""
+    """The clocks by which marks have places here (`plan/heartbeat/clocks.py`)."""
     number: int = -1
     """Of letters, the number of the node at which the items failed; else -1."""
     saved: type[Record] | None = None

@@ -13,8 +13,8 @@ from penstock.codegen.outlets import Buffer, Heap
 from penstock.graph import nodes as n
 from penstock.graph.needs import Names
 from penstock.graph.tree import Tree
-from penstock.plan.clock import Clocks
-from penstock.plan.fuse import Segment
+from penstock.plan.heartbeat.clocks import Clocks
+from penstock.plan.segment import Segment
 
 
 class RoomWriter(OutletWriter):

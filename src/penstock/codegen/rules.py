@@ -26,8 +26,8 @@ from penstock.graph import types
 from penstock.graph.function import Function
 from penstock.graph.needs import Names, at_field, key_field, needed_after, numbered_at
 from penstock.graph.tree import Tree, signals_at
-from penstock.plan.clock import Clocks, counter_of
-from penstock.plan.fuse import CLEANING, Segment
+from penstock.plan.heartbeat.clocks import Clocks, counter_of
+from penstock.plan.segment import CLEANING, Segment
 
 
 def write_loop(

@@ -10,9 +10,9 @@ from penstock.engine.show import lines
 from penstock.engine.statistics import EdgeStatistics, Statistics
 from penstock.engine.windows import LATE, TimedCells
 from penstock.graph import nodes as n
-from penstock.plan.beat import is_central
-from penstock.plan.capacity import ChannelPlan, least
-from penstock.plan.fuse import Segment
+from penstock.plan.passes.heartbeats import is_central
+from penstock.plan.passes.size import ChannelPlan, least
+from penstock.plan.segment import Segment
 
 
 def explained(run: Run) -> str:

@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.engine.channel import Channel
 from penstock.engine.statistics import Counter, Firing
-from penstock.plan.clock import BEFORE, STEPS, finished
-from penstock.plan.fuse import Segment
+from penstock.plan.heartbeat.clocks import BEFORE, STEPS, finished
+from penstock.plan.segment import Segment
 
 
 @dataclass

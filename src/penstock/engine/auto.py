@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.engine.channel import Channel
-from penstock.plan.context import Choice, Costs, choose
+from penstock.plan.passes.contexts import Choice, Costs, choose
 
 FIRST, AGAIN = 4, 64
 """After how many ensembles it is chosen, and then again."""

@@ -16,8 +16,8 @@ from penstock.engine.joint import JointNode
 from penstock.engine.node import RunningNode
 from penstock.errors import DeadlockError, InternalError, PenstockError
 from penstock.kernels.credit import SIGNAL
-from penstock.plan.clock import BEFORE, STEPS, WITHIN
-from penstock.plan.fuse import Segment
+from penstock.plan.heartbeat.clocks import BEFORE, STEPS, WITHIN
+from penstock.plan.segment import Segment
 
 Node = RunningNode | JointNode
 

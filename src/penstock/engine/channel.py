@@ -27,8 +27,8 @@ from penstock.engine.store import Records, Rows, Scalars
 from penstock.engine.tags import LINK, TAG, Tags
 from penstock.errors import InternalError
 from penstock.kernels.credit import CREDIT
-from penstock.plan.capacity import Bounds
-from penstock.plan.clock import STEPS
+from penstock.plan.heartbeat.clocks import STEPS
+from penstock.plan.passes.size import Bounds
 
 Fields = dict[str, pa.DataType]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import GraphError
 
 if TYPE_CHECKING:
-    from penstock.plan.fuse import Segment
+    from penstock.plan.segment import Segment
 
 Prices = Callable[[Any, int], float]
 """How long a running node takes for so many items."""
@@ -85,7 +85,7 @@ class VirtualClock:
 
 def _by_segment(given: Mapping[Any, float], segments: Sequence[Segment]) -> dict[Segment, float]:
     """Seconds an item of each loop: those of its nodes together."""
-    from penstock.plan.mapping import inside
+    from penstock.plan.segment import inside
 
     found: dict[Segment, float] = {}
     for stream, seconds in given.items():

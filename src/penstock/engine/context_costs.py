@@ -22,7 +22,7 @@ from penstock.graph.aggregate import sum as sum_of
 from penstock.graph.stream import Stream, from_arrow
 from penstock.kernels.cache import cache as kept_cache
 from penstock.kernels.compile import versions
-from penstock.plan.context import Costs
+from penstock.plan.passes.contexts import Costs
 
 ITEMS, SMALL, WIDTH, REPEATS = 1 << 17, 4, 1 << 12, 5
 

@@ -15,7 +15,7 @@ from penstock.engine.crossing import Block, Crossing
 from penstock.engine.intake import Feeder
 from penstock.engine.loop import Output
 from penstock.engine.scheduler import Node, Policy
-from penstock.plan.capacity import AHEAD
+from penstock.plan.passes.size import AHEAD
 
 Message = Callable[[], None]
 

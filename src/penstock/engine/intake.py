@@ -21,7 +21,7 @@ from penstock.graph.record import Signal
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
 from penstock.graph.split import BAD
 from penstock.graph.tree import At, never_reached
-from penstock.plan.clock import BEFORE, STEPS
+from penstock.plan.heartbeat.clocks import BEFORE, STEPS
 
 
 @dataclass(frozen=True)

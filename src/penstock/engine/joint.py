@@ -23,8 +23,8 @@ from penstock.graph.source import to_plain
 from penstock.graph.tree import Tree
 from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.kernels.meet import NEVER
-from penstock.plan.clock import BEFORE, STEPS
-from penstock.plan.fuse import Segment
+from penstock.plan.heartbeat.clocks import BEFORE, STEPS
+from penstock.plan.segment import Segment
 
 
 @dataclass

@@ -19,7 +19,7 @@ from penstock.engine.statistics import Firing, bin_name
 from penstock.errors import PenstockError, cause_of
 from penstock.graph import nodes as n
 from penstock.graph.columns import call_on_columns, check_row_by_row
-from penstock.plan.fuse import Segment
+from penstock.plan.segment import Segment
 
 FEW = 4
 """So many firings of a reader take fewer items than the rest."""

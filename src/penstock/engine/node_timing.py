@@ -17,8 +17,8 @@ from penstock.engine.run import Run
 from penstock.engine.statistics import Firing
 from penstock.graph import nodes as n
 from penstock.kernels.compile import reusing
-from penstock.plan.capacity import bytes_of, parent_bytes
 from penstock.plan.node_profile import NodeProfile, Profile
+from penstock.plan.passes.size import bytes_of, parent_bytes
 
 BLOCK = 4096
 SAMPLES = 1024

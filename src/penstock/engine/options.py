@@ -13,8 +13,8 @@ from typing import Any
 
 from penstock.engine.statistics import Statistics
 from penstock.errors import GraphError
-from penstock.plan.capacity import BATCH_ITEMS, WIDTH
 from penstock.plan.node_profile import Profile
+from penstock.plan.passes.size import BATCH_ITEMS, WIDTH
 
 CONTEXTS = ("auto", "sparse", "dense", "lane")
 CREDITS = ("queued", "balance")

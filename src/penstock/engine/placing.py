@@ -8,9 +8,9 @@ from dataclasses import replace
 from penstock.engine.options import Options
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places
-from penstock.plan.flexible import BLOCK, chosen
-from penstock.plan.mapping import balanced, loops_of, places
+from penstock.plan.balance import BLOCK, balanced, chosen, loops_of
 from penstock.plan.node_profile import Profile
+from penstock.plan.passes.assign_cores import places
 
 SAMPLE, SAMPLE_BYTES = 1 << 14, 1 << 24
 """How many items, or bytes of them, are measured where the run is to choose which node is flexible."""

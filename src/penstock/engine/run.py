@@ -36,14 +36,13 @@ from penstock.graph.reference import Result
 from penstock.graph.tides import renamed, warn_late, with_tides
 from penstock.graph.tree import At, Delivery, Places, Tree, check_signals
 from penstock.kernels.protocol import protocol
-from penstock.plan.beat import heartbeats, is_central
-from penstock.plan.bounded import capacity_within
-from penstock.plan.capacity import MANY, SHARED, Bounds, Wanted, bounds, loop_width
-from penstock.plan.context import INTERPRETED, Costs, Decision, decide
-from penstock.plan.flexible import blocks
-from penstock.plan.fuse import Segment, fed_segments
-from penstock.plan.mapping import mapped
+from penstock.plan.balance import blocks
+from penstock.plan.passes.assign_cores import mapped
+from penstock.plan.passes.contexts import INTERPRETED, Costs, Decision, decide
+from penstock.plan.passes.heartbeats import heartbeats, is_central
+from penstock.plan.passes.size import MANY, SHARED, Bounds, Wanted, bounds, capacity_within, loop_width
 from penstock.plan.plan import plan
+from penstock.plan.segment import Segment, fed_segments
 from penstock.text import distinct
 
 Runner = Scheduler | Threads | VirtualCores

@@ -1,9 +1,9 @@
 """Streams that meet: which items of the sides have one index, and which marks are the same, in one pass over all.
 
-Each side is a run of events in the order of their places (`plan/clock.py`): items, whose indices go up, and marks. A
-place is dealt with once no side can have anything before it any more: that is so where the next event of a side is
-known, or where its `frontier` has come so far. What several sides have (an item of one index, a mark of one origin) is
-taken from all of them together; what only some have, from these.
+Each side is a run of events in the order of their places (`plan/heartbeat/clocks.py`): items, whose indices go up, and
+marks. A place is dealt with once no side can have anything before it any more: that is so where the next event of a
+side is known, or where its `frontier` has come so far. What several sides have (an item of one index, a mark of one
+origin) is taken from all of them together; what only some have, from these.
 
 Every function is plain Python that Numba compiles; `kernels.protocol` gives them in either form.
 """

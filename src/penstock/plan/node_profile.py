@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import GraphError
-from penstock.plan.fuse import Segment
+from penstock.plan.segment import Segment
 from penstock.text import distinct, table
 
 QUANTILES = (0.1, 0.5, 0.9, 0.99)

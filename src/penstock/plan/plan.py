@@ -9,9 +9,10 @@ from penstock.graph import nodes as n
 from penstock.graph.needs import Names, needed_of, needs
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
-from penstock.plan.clock import Clocks, met_as_channels
-from penstock.plan.fuse import Segment, fuse
+from penstock.plan.heartbeat.clocks import Clocks, met_as_channels
 from penstock.plan.mark_types import signal_types
+from penstock.plan.passes.fuse import fuse
+from penstock.plan.segment import Segment
 
 if TYPE_CHECKING:
     from penstock.codegen.generated import Code

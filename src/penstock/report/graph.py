@@ -10,8 +10,9 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.tree import Tree
-from penstock.plan.capacity import ChannelPlan
-from penstock.plan.fuse import CLEANING, Segment, fed_segments, fuse
+from penstock.plan.passes.fuse import fuse
+from penstock.plan.passes.size import ChannelPlan
+from penstock.plan.segment import CLEANING, Segment, fed_segments
 from penstock.report.picture import Arrow, Box, Picture, mermaid, svg
 
 

@@ -9,10 +9,9 @@ from typing import Any
 from penstock.errors import GraphError, ModelError
 from penstock.graph import nodes as n
 from penstock.graph.stream import Stream
-from penstock.plan.flexible import LEAST_GAIN
-from penstock.plan.fuse import Segment
-from penstock.plan.mapping import inside, loops_of
+from penstock.plan.balance import LEAST_GAIN, loops_of
 from penstock.plan.node_profile import Profile
+from penstock.plan.segment import Segment, inside
 from penstock.text import distinct, table
 from penstock.tune.machine_costs import MachineCosts
 from penstock.tune.node_costs import NodeCosts

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from penstock.plan.capacity import AHEAD
-from penstock.plan.fuse import Segment
+from penstock.plan.passes.size import AHEAD
+from penstock.plan.segment import Segment
 from penstock.tune.machine_costs import MachineCosts
 from penstock.tune.run_parts import Layout, Part
 

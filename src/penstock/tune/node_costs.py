@@ -11,9 +11,9 @@ import numpy as np
 from penstock.errors import ModelError
 from penstock.graph import nodes as n
 from penstock.graph import types
-from penstock.plan.fuse import Segment
-from penstock.plan.mapping import inside, loops_of
+from penstock.plan.balance import loops_of
 from penstock.plan.node_profile import NodeProfile, Profile
+from penstock.plan.segment import Segment, inside
 
 STEPS = 256
 """A stretch is looked at in at most so many steps."""

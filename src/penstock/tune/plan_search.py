@@ -13,10 +13,10 @@ from functools import cached_property
 from penstock.errors import GraphError, ModelError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.plan.capacity import WIDTH, least
-from penstock.plan.flexible import BLOCK_S, LEAST_GAIN
-from penstock.plan.mapping import balanced, inside
+from penstock.plan.balance import BLOCK_S, LEAST_GAIN, balanced
+from penstock.plan.passes.size import WIDTH, least
 from penstock.plan.plan import plan
+from penstock.plan.segment import inside
 from penstock.tune.machine_costs import MachineCosts
 from penstock.tune.node_costs import NodeCosts
 from penstock.tune.run_model import Forecast, Model

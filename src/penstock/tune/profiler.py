@@ -13,10 +13,10 @@ from penstock.engine.run import Run
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.plan.capacity import bytes_of, parent_bytes
-from penstock.plan.fuse import Segment
-from penstock.plan.mapping import inside, loops_of
+from penstock.plan.balance import loops_of
 from penstock.plan.node_profile import Profile
+from penstock.plan.passes.size import bytes_of, parent_bytes
+from penstock.plan.segment import Segment, inside
 
 NARROWER = 8
 """So many times smaller are the firings that tell what one costs however few items it takes."""

@@ -15,10 +15,10 @@ from typing import Any
 from penstock.errors import GraphError, ModelError, quoted
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.plan.flexible import chosen
-from penstock.plan.fuse import Segment
-from penstock.plan.mapping import balanced, inside, places
+from penstock.plan.balance import balanced, chosen
 from penstock.plan.node_profile import Profile
+from penstock.plan.passes.assign_cores import places
+from penstock.plan.segment import Segment, inside
 from penstock.text import table
 from penstock.tune.core_tasks import Job, Jobs
 from penstock.tune.machine_costs import MachineCosts

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from penstock.errors import ModelError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.plan.capacity import BATCH_ITEMS, MANY, SHARED, WIDTH, loop_width, usual
-from penstock.plan.flexible import BLOCK, blocks
-from penstock.plan.fuse import Segment, fuse
-from penstock.plan.mapping import mapped
+from penstock.plan.balance import BLOCK, blocks
+from penstock.plan.passes.assign_cores import mapped
+from penstock.plan.passes.fuse import fuse
+from penstock.plan.passes.size import BATCH_ITEMS, MANY, SHARED, WIDTH, loop_width, usual
+from penstock.plan.segment import Segment
 from penstock.text import distinct
 from penstock.tune.node_costs import NodeCosts
 

@@ -10,8 +10,7 @@ import pytest
 
 import penstock as ps
 from penstock.errors import GraphError
-from penstock.plan.flexible import block_of, choose
-from penstock.plan.mapping import loops_of
+from penstock.plan.balance import block_of, choose, loops_of
 from penstock.plan.node_profile import NodeProfile, Profile
 
 

@@ -25,9 +25,8 @@ import penstock as ps
 from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.graph import nodes as n
 from penstock.graph import reference
+from penstock.plan.balance import choose, loops_of
 from penstock.plan.cut import cut
-from penstock.plan.flexible import choose
-from penstock.plan.mapping import loops_of
 from penstock.spark.driver import results as job
 from penstock.spark.driver.task_cores import Machine, notes, task_cores
 from penstock.spark.worker import share

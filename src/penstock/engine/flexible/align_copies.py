@@ -20,9 +20,9 @@ from penstock.engine.sinks import ChannelSink
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field
 from penstock.graph.tree import above
-from penstock.plan.beat import is_central
-from penstock.plan.fuse import Segment
 from penstock.plan.mark_types import RunEnd
+from penstock.plan.passes.heartbeats import is_central
+from penstock.plan.segment import Segment
 
 
 def flexible(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> Iterator[Flexible]:

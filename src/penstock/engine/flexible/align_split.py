@@ -22,8 +22,8 @@ from penstock.engine.joint import Sides
 from penstock.engine.loop import Output
 from penstock.engine.statistics import Firing
 from penstock.kernels.credit import CREDIT
-from penstock.plan.clock import BEFORE, ITEM, STEPS
-from penstock.plan.fuse import Segment
+from penstock.plan.heartbeat.clocks import BEFORE, ITEM, STEPS
+from penstock.plan.segment import Segment
 
 
 @dataclass(frozen=True)

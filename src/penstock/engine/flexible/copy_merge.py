@@ -18,8 +18,8 @@ from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Firing
 from penstock.errors import InternalError
 from penstock.kernels.credit import CREDIT, SIGNAL
-from penstock.plan.clock import BEFORE, STEPS
-from penstock.plan.fuse import Segment
+from penstock.plan.heartbeat.clocks import BEFORE, STEPS
+from penstock.plan.segment import Segment
 
 
 class Copies(Several):

@@ -22,7 +22,7 @@ from penstock.engine.flexible.split_policy import Policy
 from penstock.engine.loop import Output
 from penstock.engine.piece import Piece, marked, piece_of, put, put_signal, without_credit
 from penstock.engine.statistics import Firing
-from penstock.plan.fuse import Segment
+from penstock.plan.segment import Segment
 
 
 class FlexSplit(Actor):

@@ -18,8 +18,8 @@ from penstock.engine.node import RunningNode
 from penstock.engine.run import Run
 from penstock.engine.sinks import ChannelSink
 from penstock.errors import GraphError
-from penstock.plan.fuse import Segment
 from penstock.plan.mark_types import RunEnd
+from penstock.plan.segment import Segment
 
 
 @dataclass

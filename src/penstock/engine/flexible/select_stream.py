@@ -36,7 +36,7 @@ class Until:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """All before is dealt with up to a place by a clock (`plan/clock.py`)."""
+    """All before is dealt with up to a place by a clock (`plan/heartbeat/clocks.py`)."""
 
     clock: str
     place: int

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.engine.channel import Channel
-from penstock.plan.capacity import AHEAD
+from penstock.plan.passes.size import AHEAD
 
 LAST = 3
 """By so many halvings the last blocks are smaller than the others."""

@@ -19,7 +19,7 @@ from penstock.engine.joint import Sides
 from penstock.engine.piece import Piece, marked, piece_of, put, without_credit
 from penstock.kernels.credit import CREDIT, SIGNAL
 from penstock.kernels.meet import NEVER
-from penstock.plan.clock import ITEM, STEPS
+from penstock.plan.heartbeat.clocks import ITEM, STEPS
 
 LAST = NEVER - 1
 """Where the last run ends: behind all that any side has."""

@@ -25,7 +25,7 @@ from penstock.graph.placing import fields_of
 from penstock.graph.split import Bound, NoItems, Split
 from penstock.graph.tides import with_tides
 from penstock.graph.tree import At, Tree, check_signals
-from penstock.plan.align import alignable, beginnings, begins_with
+from penstock.plan.beginnings import alignable, beginnings, begins_with
 from penstock.plan.cut import cut
 from penstock.plan.moving import moved_to, without_items
 from penstock.plan.stages import Cut

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Tree
-from penstock.plan.mapping import places, with_places
+from penstock.plan.passes.assign_cores import places, with_places
 from penstock.plan.stages import Cut, Stage
 
 if TYPE_CHECKING:

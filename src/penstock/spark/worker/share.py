@@ -17,9 +17,10 @@ from penstock.engine.node_timing import BLOCK, measure_nodes
 from penstock.errors import PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.plan.flexible import LEAST_GAIN, PASSING_S, Choice, choose
-from penstock.plan.mapping import inside, loops_of, within
+from penstock.plan.balance import LEAST_GAIN, PASSING_S, Choice, choose, loops_of
 from penstock.plan.node_profile import Profile
+from penstock.plan.passes.assign_cores import within
+from penstock.plan.segment import inside
 
 ENOUGH_ITEMS, ENOUGH_BYTES = 1 << 18, 1 << 24
 """A task measures only where so much arrives and is not all: the loops that are measured must be compiled first."""

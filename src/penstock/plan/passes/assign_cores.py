@@ -8,8 +8,9 @@ from typing import Any
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.plan.fuse import Segment, fuse
+from penstock.plan.balance import pieces
 from penstock.plan.moving import moved
+from penstock.plan.segment import Segment, inside
 
 
 def places(
@@ -71,26 +72,6 @@ def _check_core(where: str, node: n.GraphNode, core: Any, cores: int) -> None:
         raise GraphError(f"{where} must name cores from 0 to {cores - 1}; got {core!r} for {node.label}")
 
 
-def balanced(loops: Sequence[Segment], costs: Sequence[float], cores: int) -> dict[n.GraphNode, int]:
-    """The core of each node, from what each loop costs: so that the core with the most to do has as little as can be.
-
-    Each core has loops that follow each other.
-    """
-    shared = _pieces(loops, cores, costs)
-    return {node: core for loop, core in shared.items() for node in inside(loop)}
-
-
-def loops_of(leaves: tuple[n.GraphNode, ...]) -> tuple[Segment, ...]:
-    """The loops of a graph, every node one of its own, as a profile has them."""
-    return fuse(Tree(leaves), is_fused=False)
-
-
-def inside(segment: Segment) -> list[n.GraphNode]:
-    """The nodes of a loop, with that at its entry where it belongs to it."""
-    at_entry = segment.sides or segment.entry is not segment.edge
-    return [*([segment.entry] if at_entry else []), *segment.nodes]
-
-
 def mapped(
     segments: Sequence[Segment], cores: int, asked: Mapping[n.GraphNode, int], costs: Sequence[float] | None = None
 ) -> dict[Segment, int]:
@@ -99,7 +80,7 @@ def mapped(
     Where nothing is asked for, cores have pieces of loops that follow each other, of about one cost. What reads the
     source stays together.
     """
-    found = {} if asked else _pieces(segments, cores, costs or [1.0] * len(segments))
+    found = {} if asked else pieces(segments, cores, costs or [1.0] * len(segments))
     for segment in segments if asked else ():
         own = next((asked[node] for node in inside(segment) if node in asked), None)
         before = segment.sides[0].feeder if segment.sides else segment.feeder
@@ -108,24 +89,3 @@ def mapped(
     for segment in readers:
         found[segment] = found[readers[0]]
     return found
-
-
-def _pieces(segments: Sequence[Segment], cores: int, costs: Sequence[float]) -> dict[Segment, int]:
-    """Cut the loops, in their order, into so many pieces that the dearest is as cheap as can be."""
-    least, most = max(costs), sum(costs)
-    for _ in range(50):
-        middle = (least + most) / 2
-        least, most = (least, middle) if _fits(costs, cores, middle) else (middle, most)
-    found, core, total = {}, 0, 0.0
-    for segment, cost in zip(segments, costs, strict=True):
-        if total + cost > most * (1 + 1e-9) and total:
-            core, total = min(core + 1, cores - 1), 0.0
-        found[segment], total = core, total + cost
-    return found
-
-
-def _fits(costs: Sequence[float], cores: int, most: float) -> bool:
-    pieces, total = 1, 0.0
-    for cost in costs:
-        pieces, total = (pieces, total + cost) if total + cost <= most else (pieces + 1, cost)
-    return pieces <= cores

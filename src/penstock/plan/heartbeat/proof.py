@@ -1,6 +1,34 @@
 """Whether intervals are safe, and which cycle says that they are not, in polynomial time.
 
-Every edge is drawn twice, along and against it; `plan.heartbeat` says why an unsafe cycle is a negative one then.
+The inequalities (3), (4) and (5) are those of `intervals.py`: h is the interval of an edge, and q its capacity.
+
+**One condition in place of many.** Draw each edge (u, v) twice: as an arc u → v of weight -h(e), and as an arc v → u of
+weight +q(e). Then *(3), (4) and (5) all hold exactly when this doubled graph has no directed cycle of weight 0 or
+less.*
+
+- Take a cycle of the doubled graph that passes no node twice. If it has two arcs, they are those of one edge, and its
+  weight is q(e) - h(e): positive by (5), and (5) says no more; or they are an arc along one edge and an arc against
+  another beside it (two along them would be a cycle of the graph itself, which has none), and then these two edges are
+  a cycle of the graph. If it has three arcs or more, it has no edge twice, so its edges are a cycle of the graph, of
+  which it passes some along (call them H1) and the others against (H2). Its weight is Σ q over H2 - Σ h over H1:
+  positive exactly if (3) holds. The same cycle passed the other way round is (4).
+- Conversely each cycle of the graph, passed the one way and the other, is two directed cycles of the doubled graph, and
+  each edge is one more. So cycles that pass no node twice and inequalities are the same things.
+- A closed way that passes a node twice falls apart into cycles that do not, and its weight is the sum of theirs.
+
+**Potentials.** "No cycle of weight 0 or less" is not yet what shortest paths can tell, which is "no negative cycle".
+But all weights are whole numbers, and a cycle that passes no node twice has at most n arcs, where n is the number of
+nodes. Take 1 / (n + 1) off every arc: a weight of 1 or more stays positive, because it loses n / (n + 1) at most, and a
+weight of 0 or less becomes negative. So the intervals are safe exactly when no cycle is negative after that. And no
+cycle is negative exactly when potentials P exist with P(y) ≤ P(x) + weight along every arc x → y: the sum of this
+around a cycle is 0 ≤ its weight; and if no cycle is negative, the shortest distances from one more node, with an arc of
+weight 0 to each of the others, are such potentials. With everything multiplied by N = n + 1, for every edge (u, v):
+
+    N·h(e) + 1  ≤  P(u) - P(v)  ≤  N·q(e) - 1
+
+So any P with 1 ≤ P(u) - P(v) ≤ N·q(e) - 1 on every edge gives safe intervals h(e) = floor((P(u) - P(v) - 1) / N), which
+are the largest that fit it, and all safe intervals are at most those of some such P. One P always exists: h = 0 is
+safe, since every cycle passes some edge against it (the graph has no directed one), and capacities are 1 or more.
 """
 
 from __future__ import annotations
@@ -11,7 +39,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.errors import GraphError
-from penstock.plan.cycles import Cycle, Edge, Integers
+from penstock.plan.heartbeat.cycles import Cycle, Edge, Integers
 
 _LARGEST = 1 << 60
 _FAR = 1 << 61

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from penstock.graph import nodes as n
-from penstock.graph.tree import Places
-from penstock.plan.fuse import Segment
-from penstock.plan.mapping import balanced, inside, loops_of
+from penstock.graph.tree import Places, Tree
 from penstock.plan.node_profile import NodeProfile, Profile
+from penstock.plan.passes.fuse import fuse
+from penstock.plan.segment import Segment, inside
 
 LEAST_GAIN = 1.05
 """A node is made flexible only where the run is to be so much faster by it: copies cost something too."""
@@ -111,3 +111,38 @@ def blocks(leaves: tuple[n.GraphNode, ...], segments: Sequence[Segment], profile
             near = [*told, *([of_node[segment.edge]] if segment.edge in of_node else [])]
             found[segment] = _within(BLOCK_S * items / seconds, max(each.bytes_out for each in near))
     return found
+
+
+def balanced(loops: Sequence[Segment], costs: Sequence[float], cores: int) -> dict[n.GraphNode, int]:
+    """The core of each node, from what each loop costs: so that the core with the most to do has as little as can be.
+
+    Each core has loops that follow each other.
+    """
+    shared = pieces(loops, cores, costs)
+    return {node: core for loop, core in shared.items() for node in inside(loop)}
+
+
+def loops_of(leaves: tuple[n.GraphNode, ...]) -> tuple[Segment, ...]:
+    """The loops of a graph, every node one of its own, as a profile has them."""
+    return fuse(Tree(leaves), is_fused=False)
+
+
+def pieces(segments: Sequence[Segment], cores: int, costs: Sequence[float]) -> dict[Segment, int]:
+    """Cut the loops, in their order, into so many pieces that the dearest is as cheap as can be."""
+    least, most = max(costs), sum(costs)
+    for _ in range(50):
+        middle = (least + most) / 2
+        least, most = (least, middle) if _fits(costs, cores, middle) else (middle, most)
+    found, core, total = {}, 0, 0.0
+    for segment, cost in zip(segments, costs, strict=True):
+        if total + cost > most * (1 + 1e-9) and total:
+            core, total = min(core + 1, cores - 1), 0.0
+        found[segment], total = core, total + cost
+    return found
+
+
+def _fits(costs: Sequence[float], cores: int, most: float) -> bool:
+    pieces, total = 1, 0.0
+    for cost in costs:
+        pieces, total = (pieces, total + cost) if total + cost <= most else (pieces + 1, cost)
+    return pieces <= cores

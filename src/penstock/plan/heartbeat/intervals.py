@@ -14,40 +14,14 @@ with h(e) = q(e) - 1 the sender gives credit after q(e) items at the latest, whi
 h(e) = q(e) it would wait for room, and its receiver for credit. The number of cycles grows exponentially, so these
 inequalities cannot be written down for a large graph. They need not be.
 
-**One condition in place of many.** Draw each edge (u, v) twice: as an arc u → v of weight -h(e), and as an arc v → u of
-weight +q(e). Then *(3), (4) and (5) all hold exactly when this doubled graph has no directed cycle of weight 0 or
-less.*
-
-- Take a cycle of the doubled graph that passes no node twice. If it has two arcs, they are those of one edge, and its
-  weight is q(e) - h(e): positive by (5), and (5) says no more; or they are an arc along one edge and an arc against
-  another beside it (two along them would be a cycle of the graph itself, which has none), and then these two edges are
-  a cycle of the graph. If it has three arcs or more, it has no edge twice, so its edges are a cycle of the graph, of
-  which it passes some along (call them H1) and the others against (H2). Its weight is Σ q over H2 - Σ h over H1:
-  positive exactly if (3) holds. The same cycle passed the other way round is (4).
-- Conversely each cycle of the graph, passed the one way and the other, is two directed cycles of the doubled graph, and
-  each edge is one more. So cycles that pass no node twice and inequalities are the same things.
-- A closed way that passes a node twice falls apart into cycles that do not, and its weight is the sum of theirs.
-
-**Potentials.** "No cycle of weight 0 or less" is not yet what shortest paths can tell, which is "no negative cycle".
-But all weights are whole numbers, and a cycle that passes no node twice has at most n arcs, where n is the number of
-nodes. Take 1 / (n + 1) off every arc: a weight of 1 or more stays positive, because it loses n / (n + 1) at most, and a
-weight of 0 or less becomes negative. So the intervals are safe exactly when no cycle is negative after that. And no
-cycle is negative exactly when potentials P exist with P(y) ≤ P(x) + weight along every arc x → y: the sum of this
-around a cycle is 0 ≤ its weight; and if no cycle is negative, the shortest distances from one more node, with an arc of
-weight 0 to each of the others, are such potentials. With everything multiplied by N = n + 1, for every edge (u, v):
-
-    N·h(e) + 1  ≤  P(u) - P(v)  ≤  N·q(e) - 1
-
-So any P with 1 ≤ P(u) - P(v) ≤ N·q(e) - 1 on every edge gives safe intervals h(e) = floor((P(u) - P(v) - 1) / N), which
-are the largest that fit it, and all safe intervals are at most those of some such P. One P always exists: h = 0 is
-safe, since every cycle passes some edge against it (the graph has no directed one), and capacities are 1 or more.
+`proof.py` turns them into one condition, on potentials of the nodes.
 
 **The programme.** Leave out the rounding down: the largest Σ w(e)·(P(u) - P(v)) under these bounds is a linear
 programme with n variables, the dual of a flow of least cost. Its matrix is that of differences, which is totally
 unimodular, so its corners are whole numbers. What a solver returns is rounded to whole numbers, and then mended by
 Bellman and Ford's rounds, which lower potentials until all bounds hold exactly (they end, because the bounds can be
 met): no error of floating point can make a result unsafe, only smaller. Rounding down costs each edge up to one, and
-`plan.raising` wins most of that back. All of this is polynomial.
+raising the intervals one by one (`potentials.py`) wins most of that back. All of this is polynomial.
 
 The largest smallest interval needs no programme: all intervals equal to t are safe up to some t, which is found by
 halving; N·t + 1 in place of 1 as the lower bound then gives the largest sum beside it.
@@ -61,11 +35,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from penstock.errors import GraphError, InternalError, quoted
-from penstock.plan.cycles import Cycle, Edge, Inequalities, Integers, inequalities
-from penstock.plan.doubled import Doubled, doubled, limits, settled, unsafe_cycle
-from penstock.plan.raising import Aim, raised
-
-__all__ = ["CYCLE_EDGES_MOST", "Cycle", "Edge", "intervals", "limits", "unsafe_cycle"]
+from penstock.plan.heartbeat.cycles import Edge, Inequalities, Integers, inequalities
+from penstock.plan.heartbeat.potentials import Aim, fit_potentials, largest_minimum, raised
+from penstock.plan.heartbeat.proof import Doubled, doubled, unsafe_cycle
 
 Method = Literal["sum", "minimum", "weighted", "cycles"]
 
@@ -96,8 +68,8 @@ def intervals(
     aim = _aim(edges, method, weights)
     if method == "cycles":
         return _by_cycles(count, edges)
-    least = _largest_minimum(graph) if method == "minimum" else 0
-    potentials = _potentials(graph, least, aim)
+    least = largest_minimum(graph) if method == "minimum" else 0
+    potentials = fit_potentials(graph, least, aim)
     return _certified(graph, *raised(graph, potentials, least, aim))
 
 
@@ -117,52 +89,6 @@ def _aim(edges: Sequence[Edge], method: str, weights: Sequence[float] | None) ->
             "items expected on each edge, or anything in proportion to them"
         )
     return aim
-
-
-def _largest_minimum(graph: Doubled) -> int:
-    """The largest interval that is safe as that of every edge. Halving: `safe` always is, and `unsafe` never."""
-    safe, unsafe = 0, min(graph.capacities.tolist(), default=1)
-    while unsafe - safe > 1:
-        middle = (safe + unsafe) // 2
-        if settled(graph, np.full_like(graph.capacities, middle), np.zeros(graph.count, np.int64))[1] is None:
-            safe = middle
-        else:
-            unsafe = middle
-    return safe
-
-
-def _potentials(graph: Doubled, least: int, aim: Aim) -> Integers:
-    """Whole potentials that allow every edge an interval of `least`, and all the largest sum, about."""
-    floor = np.full_like(graph.capacities, least)
-    solved = _solved(graph, floor, aim) if len(aim) else np.zeros(graph.count)
-    potentials, cycle = settled(graph, floor, np.rint(solved).astype(np.int64))
-    if cycle is not None:
-        raise InternalError(f"heartbeat: intervals of {least} must be safe; they are not on {cycle}")
-    return potentials
-
-
-def _solved(graph: Doubled, floor: Integers, aim: Aim) -> Aim:
-    """The programme's potentials as the solver has them; all 0 should it fail, which costs nothing but quality."""
-    from scipy.optimize import linprog  # takes a while to import, and most graphs need it not at all
-    from scipy.sparse import vstack
-
-    drops = _differences(graph)
-    bounds = np.concatenate([graph.scale * graph.capacities - 1, -graph.scale * floor - 1]).astype(np.float64)
-    gain, rows = drops.T @ (aim / (aim.max() or 1.0)), vstack([drops, -drops]).tocsr()
-    for way in ("highs-ipm", "highs-ds"):
-        result = linprog(-gain, A_ub=rows, b_ub=bounds, bounds=(None, None), method=way)
-        if result.status == 0 and np.abs(result.x).max() < 2**62:
-            return np.asarray(result.x, np.float64)
-    return np.zeros(graph.count)
-
-
-def _differences(graph: Doubled):  # type: ignore[no-untyped-def]  # SciPy has no types
-    """The matrix by which potentials become drops along the edges."""
-    from scipy.sparse import csr_matrix
-
-    edges = np.arange(len(graph.senders))
-    places = np.concatenate([edges, edges]), np.concatenate([graph.senders, graph.receivers])
-    return csr_matrix((np.repeat([1.0, -1.0], len(edges)), places), shape=(len(edges), graph.count))
 
 
 def _certified(graph: Doubled, found: Integers, potentials: Integers) -> list[int]:

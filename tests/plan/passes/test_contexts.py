@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import penstock as ps
-from penstock.plan.context import decide
+from penstock.plan.passes.contexts import decide
 
 
 def sums() -> ps.Stream:

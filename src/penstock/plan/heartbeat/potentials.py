@@ -1,6 +1,6 @@
 """Intervals as large as they go: each raised by itself, and then one lowered where that lets others rise by more.
 
-Rounding potentials down to intervals (see `plan.heartbeat`) leaves room here and there. Each interval is raised in
+Rounding potentials down to intervals (see `proof.py`) leaves room here and there. Each interval is raised in
 turn, as far as a shortest path in whole numbers shows that all others allow. After one turn none can be raised by
 itself: raising one never gives room to another. Which of them got the room depends on the order. So on small graphs,
 where one more or less is a large share of the sum, two orders are tried, and then exchanges.
@@ -11,9 +11,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from penstock.kernels.potentials import raise_intervals
-from penstock.plan.cycles import Integers
-from penstock.plan.doubled import Doubled, around, settled
+from penstock.errors import InternalError
+from penstock.kernels.heartbeat import raise_intervals
+from penstock.plan.heartbeat.cycles import Integers
+from penstock.plan.heartbeat.proof import Doubled, around, settled
 
 Aim = npt.NDArray[np.float64]
 """What an interval of each edge counts."""
@@ -83,3 +84,49 @@ def _exchange(graph: Doubled, found: Integers, least: int, aim: Aim) -> Integers
             if aim @ (tried - found) > 1e-9 * aim.max():
                 return one_by_one(graph, tried, np.argsort(-aim, kind="stable"))
     return None
+
+
+def largest_minimum(graph: Doubled) -> int:
+    """The largest interval that is safe as that of every edge. Halving: `safe` always is, and `unsafe` never."""
+    safe, unsafe = 0, min(graph.capacities.tolist(), default=1)
+    while unsafe - safe > 1:
+        middle = (safe + unsafe) // 2
+        if settled(graph, np.full_like(graph.capacities, middle), np.zeros(graph.count, np.int64))[1] is None:
+            safe = middle
+        else:
+            unsafe = middle
+    return safe
+
+
+def fit_potentials(graph: Doubled, least: int, aim: Aim) -> Integers:
+    """Whole potentials that allow every edge an interval of `least`, and all the largest sum, about."""
+    floor = np.full_like(graph.capacities, least)
+    solved = _solve(graph, floor, aim) if len(aim) else np.zeros(graph.count)
+    potentials, cycle = settled(graph, floor, np.rint(solved).astype(np.int64))
+    if cycle is not None:
+        raise InternalError(f"heartbeat: intervals of {least} must be safe; they are not on {cycle}")
+    return potentials
+
+
+def _solve(graph: Doubled, floor: Integers, aim: Aim) -> Aim:
+    """The programme's potentials as the solver has them; all 0 should it fail, which costs nothing but quality."""
+    from scipy.optimize import linprog  # takes a while to import, and most graphs need it not at all
+    from scipy.sparse import vstack
+
+    drops = _differences(graph)
+    bounds = np.concatenate([graph.scale * graph.capacities - 1, -graph.scale * floor - 1]).astype(np.float64)
+    gain, rows = drops.T @ (aim / (aim.max() or 1.0)), vstack([drops, -drops]).tocsr()
+    for way in ("highs-ipm", "highs-ds"):
+        result = linprog(-gain, A_ub=rows, b_ub=bounds, bounds=(None, None), method=way)
+        if result.status == 0 and np.abs(result.x).max() < 2**62:
+            return np.asarray(result.x, np.float64)
+    return np.zeros(graph.count)
+
+
+def _differences(graph: Doubled):  # type: ignore[no-untyped-def]  # SciPy has no types
+    """The matrix by which potentials become drops along the edges."""
+    from scipy.sparse import csr_matrix
+
+    edges = np.arange(len(graph.senders))
+    places = np.concatenate([edges, edges]), np.concatenate([graph.senders, graph.receivers])
+    return csr_matrix((np.repeat([1.0, -1.0], len(edges)), places), shape=(len(edges), graph.count))

@@ -13,10 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import GraphError
-from penstock.plan import heartbeat, raising
-from penstock.plan.cycles import undirected_cycles
-from penstock.plan.doubled import doubled, settled
-from penstock.plan.heartbeat import Cycle, Edge, intervals, limits, unsafe_cycle
+from penstock.plan.heartbeat import intervals as solving
+from penstock.plan.heartbeat import potentials as raising
+from penstock.plan.heartbeat.cycles import Cycle, Edge, undirected_cycles
+from penstock.plan.heartbeat.intervals import intervals
+from penstock.plan.heartbeat.proof import doubled, limits, settled, unsafe_cycle
 
 Graph = tuple[int, list[Edge]]
 Sides = tuple[frozenset[int], frozenset[int]]
@@ -285,7 +286,7 @@ def test_compiled_code_raises_as_the_plain_way_does() -> None:
 @pytest.mark.parametrize("compiled_from", [0, 1000])
 def test_a_solver_that_errs_costs_no_safety(compiled_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
-    monkeypatch.setattr(heartbeat, "_solved", lambda graph, floor, aim: rng.normal(0, 100, graph.count))
+    monkeypatch.setattr(raising, "_solve", lambda graph, floor, aim: rng.normal(0, 100, graph.count))
     monkeypatch.setattr(raising, "COMPILED_FROM", compiled_from)
     for seed in range(12):
         count, edges = random_graph(seed, 14)
@@ -325,7 +326,7 @@ def test_bad_input_is_refused(name: str) -> None:
 
 
 def test_more_cycles_than_can_be_listed_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeat, "CYCLE_EDGES_MOST", 1000)
+    monkeypatch.setattr(solving, "CYCLE_EDGES_MOST", 1000)
     assert unsafe_cycle(3, SHORTCUT, intervals(3, SHORTCUT, "cycles")) is None
     with pytest.raises(GraphError, match=r"at most 1,000 edges .* with 60 edges, have more; leave out method='cyc"):
         intervals(9, large_graph(9, 60), "cycles")

@@ -1,6 +1,6 @@
 """The cycles of a graph of channels, passed along and against its edges, and all of them listed, for study.
 
-Nodes are numbers from 0 on; edges are known by their places in a list. `plan.heartbeat` says what cycles are for.
+Nodes are numbers from 0 on; edges are known by their places in a list. `proof.py` says what cycles are for.
 """
 
 from __future__ import annotations

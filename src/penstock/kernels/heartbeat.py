@@ -1,4 +1,4 @@
-"""Intervals raised one after the other, as far as potentials can follow: the loop behind `plan.heartbeat`.
+"""Intervals raised one after the other, as far as potentials follow: the loop of `plan/heartbeat/potentials.py`.
 
 Each edge from u to v is an arc from u to v of weight `-scale * interval - 1` and one back of weight `scale * capacity -
 1`. Potentials show that no cycle is negative: along every arc from x to y, P(y) ≤ P(x) + weight. The *slack* of an arc

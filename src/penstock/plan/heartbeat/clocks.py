@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field, numbered_at
 from penstock.graph.tree import Tree, above
-from penstock.plan.fuse import Segment
+from penstock.plan.segment import Segment
 
 BEHIND, BEFORE, WITHIN, ITEM = 0, 1, 2, 3
 """What stands at a place, as the last part of it."""

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field
 from penstock.graph.tree import above
-from penstock.plan.capacity import Bounds, least
-from penstock.plan.fuse import Segment, fed_segments
-from penstock.plan.heartbeat import Edge, intervals, limits
+from penstock.plan.heartbeat.cycles import Edge
+from penstock.plan.heartbeat.intervals import intervals
+from penstock.plan.heartbeat.proof import limits
+from penstock.plan.passes.size import Bounds, least
 from penstock.plan.plan import Plan
+from penstock.plan.segment import Segment, fed_segments
 
 
 @dataclass(frozen=True)
