@@ -44,6 +44,7 @@ from penstock.spark.streaming.bucket_partitions import spread, stream_layout
 from penstock.spark.streaming.checkpoint import Checkpoint
 from penstock.spark.streaming.description import describe
 from penstock.spark.streaming.groups import PROPERTY, plan_groups
+from penstock.spark.streaming.interruption import INTERRUPTION, BatchError, brief, is_interruption
 from penstock.spark.streaming.pending_signals import Planned, planned, refuse_passed
 from penstock.spark.streaming.refusals import refuse_idle
 from penstock.spark.streaming.steps import slots_of
@@ -288,12 +289,11 @@ class StreamQuery:
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         try:
             self._commit_batch(frame, int(batch))
-        except PenstockError as error:
-            self.failure = error
-            raise
         except Exception as error:
+            if is_interruption(error):  # whether by a stop, Spark knows
+                raise BatchError(INTERRUPTION) from None
             self.failure = job_error(error, self.tree.nodes)
-            raise
+            raise BatchError(brief(self.failure)) from None
 
     def _commit_batch(self, frame: DataFrame, batch: int) -> None:
         started = time.perf_counter()
