@@ -39,7 +39,7 @@ class Graph:
 
 
 def marker(folder: Path, place: str) -> Path:
-    """The file that makes a task die at a place: it says `group`, `worker` or `executor`."""
+    """A file that kills a task at a place. It says `group`, `worker` or `executor`, and maybe the partition."""
     return folder / f"die-{place}"
 
 
@@ -52,12 +52,22 @@ class Deadly:
     def __call__(self, column: Any) -> Any:
         try:
             with open(self.marker) as file:
-                what = file.read()
+                what, *partition = file.read().split()
+            if partition and int(*partition) != _partition():
+                return column
             os.unlink(self.marker)
         except FileNotFoundError:
             return column
         _kill[what]()
         return column
+
+
+def _partition() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return context.partitionId()
 
 
 def _kill_group() -> None:

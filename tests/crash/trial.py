@@ -29,6 +29,8 @@ from penstock.spark import QUICK_START
 from penstock.spark.streaming.checkpoint import Checkpoint
 
 ROOT = Path(__file__).parents[2]
+PATHS = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+"""Where processes find the tests, and the package where this one does."""
 # Here most of the time goes into starts: Java need not verify the classes of Spark at each.
 JAVA = f"{QUICK_START['spark.driver.extraJavaOptions']} -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 LEVELS = (0.15, 0.05, 0.2, 0.08)
@@ -75,12 +77,12 @@ class Trial:
     def start(self, **given: str | float | None) -> Query:
         log = self.folder / f"start-{len(self.history)}.log"
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
-        temporary, paths = str(self.folder / "tmp"), os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        temporary = str(self.folder / "tmp")
         with log.open("wb") as file:
             popen = subprocess.Popen(
                 [sys.executable, "-m", "tests.crash.driver", self.order(**given).text()],
                 cwd=ROOT,
-                env=kept | {"PYTHONPATH": paths, "TMPDIR": temporary, "SPARK_LOCAL_DIRS": temporary},
+                env=kept | {"PYTHONPATH": PATHS, "TMPDIR": temporary, "SPARK_LOCAL_DIRS": temporary},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -32,6 +32,7 @@ def test_pauses_double_up_to_five_minutes_and_begin_anew_after_an_hour() -> None
     [
         (job_error(Exception("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)")), True),
         (job_error(Exception("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)")), True),
+        (job_error(Exception("A shuffle map stage with indeterminate output was failed and retried. However,")), True),
         (job_error(Exception("An error occurred while trying to connect to the Java server")), True),
         (job_error(Exception("SparkException: Python worker failed to connect back.")), True),
         (lost_java(), True),
@@ -45,6 +46,15 @@ def test_pauses_double_up_to_five_minutes_and_begin_anew_after_an_hour() -> None
 )
 def test_what_may_pass(error: ps.PenstockError, passes: bool) -> None:
     assert may_pass(error) is passes
+
+
+def test_an_error_is_told_by_what_went_wrong_and_not_by_what_was_called() -> None:
+    said = (
+        "An error occurred while calling o1.getResult.\n"
+        ": org.apache.spark.SparkException: Exception thrown in awaitResult: \n\tat org.apache\n"
+        "Caused by: org.apache.spark.SparkException: No more\n\t... 3 more"
+    )
+    assert str(job_error(Exception(said))) == "job: Spark could not run it: org.apache.spark.SparkException: No more"
 
 
 def test_what_restart_may_be(folder: Path, spark: Any) -> None:

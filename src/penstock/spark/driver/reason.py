@@ -14,13 +14,18 @@ _TOO_LARGE = re.compile(r"Total size of serialized results of \d+ tasks \((.+?)\
 _NO_MODULE = re.compile(r"No module named '([^']+)'")
 _DIED = re.compile(r"Python worker (?:exited unexpectedly|process terminated)|SystemExit")
 _SLOW = re.compile(r"Python worker failed to connect back|waiting for the Python worker to connect")
-_EXECUTOR = re.compile(r"ExecutorLostFailure|Lost executor|FetchFailed|executor .* lost", re.IGNORECASE)
+_EXECUTOR = re.compile(
+    r"ExecutorLostFailure|Lost executor|FetchFailed|executor .* lost|with indeterminate output was failed and retried",
+    re.IGNORECASE,
+)
 _JAVA = re.compile(
     r"Answer from Java side is empty|Error while (?:sending|receiving)|trying to connect to the Java server"
     r"|SparkContext was shut down|Cannot call methods on a stopped SparkContext|Connection (?:refused|reset)"
 )
 LOST = re.compile(r"^job: (?:a Python worker|the executors|the Java process)")
 """How messages begin that tell of something lost that a job needs, and that the next one may have."""
+_ABOUT_CALLS = re.compile(r"^An error occurred while calling|Exception thrown in awaitResult|^at |^\.\.\. \d+ more")
+"""Lines that tell what was called and who waited for it. What went wrong is on another one."""
 _FAILURE = re.compile(r"most recent failure: (?:Lost task [^:]*: )?(.+)")
 
 
@@ -113,7 +118,8 @@ _KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Iterable[n.GraphNo
 
 def _best_line(text: str) -> str:
     """The line of Spark's words that says most: the error of a task, else a Python error, else the first."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    lines = [line.strip().removeprefix(": ").removeprefix("Caused by: ") for line in text.splitlines()]
+    lines = [line for line in lines if line and not _ABOUT_CALLS.search(line)]
     raised = [line for line in lines if line.partition(":")[0].replace(".", "").isidentifier() and "Error" in line]
     failure = _FAILURE.search(text)
     if raised:
