@@ -8,6 +8,7 @@ import pickle
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -438,11 +439,24 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
         Checkpoint(tmp_path / "file" / "ck").open(described())
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_without_permission(tmp_path: Path) -> None:
-    (tmp_path / "ck").mkdir(mode=0o555)
+@pytest.fixture
+def without_rights() -> Iterator[Path]:
+    """A folder that this process may not write: root, which may write anywhere, is nobody for as long."""
+    user = os.geteuid()
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        folder = Path(name, "ck")
+        folder.mkdir(mode=0o555)
+        os.seteuid(user or 65534)
+        try:
+            yield folder
+        finally:
+            os.seteuid(user)
+
+
+def test_a_folder_without_permission(without_rights: Path) -> None:
     with pytest.raises(CheckpointError, match="must be readable and writable; permission was denied"):
-        Checkpoint(tmp_path / "ck").open(described())
+        Checkpoint(without_rights).open(described())
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1]", "nul"])
