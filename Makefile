@@ -1,13 +1,14 @@
 # `make` alone lists the targets. Every target that runs anything begins with `setup`, which costs nothing when done.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint format clean distclean
+.PHONY: help setup demo bench test test-long lint format clean distclean
 
 bin := .venv/bin
 # Spark takes its Java from JAVA_HOME; the setup has found one that serves and noted it.
 with_java = JAVA_HOME="$$(head -n 1 .venv/java-home)"
 
-# Given to pytest as they are: make test ARGS="tests/graph -x"
+# Given to pytest as they are: make test ARGS="tests/graph -x"; or to a benchmark: make bench NAME=taxi ARGS=--json
 ARGS ?=
+NAME ?= --help
 
 export PENSTOCK_LONG_GRAPHS ?= 20000
 
@@ -19,6 +20,9 @@ setup: ## make .venv with Penstock and all that it needs, and find Java
 
 demo: setup ## see Penstock at work
 	@$(with_java) $(bin)/penstock demo
+
+bench: setup ## measure Penstock and its peers: make bench NAME=taxi ARGS="--scale small"
+	$(with_java) $(bin)/python -m benchmarks $(NAME) $(ARGS)
 
 lint: setup ## check style and types
 	$(bin)/ruff check
@@ -37,7 +41,7 @@ format: setup ## put the code in the house form, and mend what can be mended by 
 
 clean: ## remove caches and built files, but not .venv
 	rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist spark-warehouse metastore_db derby.log
-	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src examples benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 distclean: clean ## remove .venv too
 	rm -rf .venv

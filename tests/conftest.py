@@ -15,6 +15,10 @@ from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("PENSTOCK_CHECK", "1")
 
+# Processes that tests start, Spark's workers among them, import `examples` and `benchmarks` by name.
+ROOT = Path(__file__).parents[1]
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+
 # A machine that is busy must not fail a property: how long an example takes is no fault of it.
 settings.register_profile("penstock", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("penstock")

@@ -1,7 +1,8 @@
 """The layers import one way: ``graph`` <- ``plan`` <- ``codegen`` <- ``engine`` <- ``spark``.
 
 The source is read, not run, so an import counts wherever it stands: in a function, under ``if TYPE_CHECKING``, or as
-``import_module("...")``. ``RULES`` is total: a folder or a module of the package without a rule fails the test.
+``import_module("...")``. ``RULES`` is total: a folder or a module of the package without a rule fails the test. The
+packages beside ``src``, the examples and the benchmarks, have rules in ``OUTSIDE``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[1] / "src" / "penstock"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "penstock"
 
 PUBLIC = "penstock"  # stands for `import penstock` and `from penstock import Name`, in the sets of a Rule
 
@@ -40,7 +42,7 @@ def may(*parts: str, libraries: frozenset[str] = LIBRARIES) -> Rule:
 
 
 BASE = ("errors", "text", "kernels", "graph", "plan", "codegen", "engine")
-LAYERS = (*BASE, "spark", "tune", "report", "apps", "bench", "cli")
+LAYERS = (*BASE, "spark", "tune", "report", "examples", "cli")
 
 # A part is a folder or a single module directly under the package.
 RULES: dict[str, Rule] = {
@@ -54,11 +56,16 @@ RULES: dict[str, Rule] = {
     "spark": may("errors", "kernels", "graph", "plan", "codegen", "engine", libraries=LIBRARIES | SPARK_LIBRARIES),
     "tune": may("errors", "text", "kernels", "graph", "plan", "engine", "spark"),
     "report": may("errors", "graph", "plan", "tune"),
-    "apps": may(PUBLIC, libraries=LIBRARIES | PICTURES),
-    "bench": may(PUBLIC, *LAYERS, libraries=LIBRARIES | SPARK_LIBRARIES | PEERS),
+    "examples": may(PUBLIC),
     "cli": may(PUBLIC, *LAYERS),
     "__init__": may("errors", "kernels", "graph", "plan", "engine", "report", libraries=frozenset()),
     "__main__": may("cli", libraries=frozenset()),
+}
+
+# The packages beside `src`: `examples` there are the applications that do not come with the package.
+OUTSIDE: dict[str, Rule] = {
+    "examples": may(PUBLIC, "examples", libraries=LIBRARIES | PICTURES | {"examples"}),
+    "benchmarks": may(*(PUBLIC, *LAYERS), libraries=LIBRARIES | SPARK_LIBRARIES | PEERS | {"benchmarks", "examples"}),
 }
 
 # Upward imports that are allowed inside functions and for type checking only, each with its reason.
@@ -94,10 +101,15 @@ class Import:
     line: int
     module: str
     lazy: bool
+    package: str = PUBLIC
 
     @property
     def importer(self) -> str:
-        return part_of_file(self.file)
+        return part_of_file(self.file) if self.package == PUBLIC else self.package
+
+    @property
+    def rule(self) -> Rule:
+        return RULES[self.importer] if self.package == PUBLIC else OUTSIDE[self.package]
 
 
 class ImportFinder(ast.NodeVisitor):
@@ -106,14 +118,14 @@ class ImportFinder(ast.NodeVisitor):
     Invariant: ``depth`` is the number of functions and type-checking blocks around the node being visited.
     """
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, package: str) -> None:
         self.file = file
-        self.package = (PUBLIC, *Path(file).parent.parts)
+        self.package = (package, *Path(file).parent.parts)
         self.depth = 0
         self.found: list[Import] = []
 
     def add(self, node: ast.stmt | ast.expr, module: str) -> None:
-        self.found.append(Import(self.file, node.lineno, module, lazy=self.depth > 0))
+        self.found.append(Import(self.file, node.lineno, module, lazy=self.depth > 0, package=self.package[0]))
 
     def visit_function(self, node: ast.AST) -> None:
         self.depth += 1
@@ -178,25 +190,26 @@ def files(package: Path) -> list[str]:
     return sorted(path.relative_to(package).as_posix() for path in package.rglob("*.py"))
 
 
-def imports(package: Path) -> Iterator[Import]:
+def imports(package: Path, name: str = PUBLIC) -> Iterator[Import]:
     for file in files(package):
-        finder = ImportFinder(file)
+        finder = ImportFinder(file, name)
         finder.visit(ast.parse((package / file).read_text(encoding="utf-8"), filename=file))
         yield from finder.found
 
 
 def is_allowed(found: Import) -> bool:
-    rule = RULES[found.importer]
+    rule = found.rule
     root = found.module.split(".")[0]
     if root != PUBLIC:
         return root in sys.stdlib_module_names or root in rule.libraries
     part = part_of_module(found.module)
     by_exception = found.lazy and part in LAZY_EXCEPTIONS.get(found.file, frozenset())
-    return part == found.importer or part in rule.parts or by_exception
+    is_own = found.package == PUBLIC and part == found.importer
+    return is_own or part in rule.parts or by_exception
 
 
 def describe(found: Import) -> str:
-    rule = RULES[found.importer]
+    rule = found.rule
     return (
         f"{found.file}:{found.line}: {found.importer!r} may not import {found.module!r}; of the package it may import "
         f"{sorted(rule.parts)}, of other libraries {sorted(rule.libraries)}"
@@ -221,8 +234,8 @@ def test_the_rules_name_only_parts_that_have_a_rule() -> None:
     assert {part for parts in LAZY_EXCEPTIONS.values() for part in parts} <= RULES.keys()
 
 
-def test_only_spark_and_the_peers_of_bench_import_pyspark() -> None:
-    assert {part for part, rule in RULES.items() if "pyspark" in rule.libraries} == {"spark", "bench"}
+def test_only_spark_imports_pyspark() -> None:
+    assert {part for part, rule in RULES.items() if "pyspark" in rule.libraries} == {"spark"}
 
 
 def test_the_layers_below_spark_have_no_cycle() -> None:
@@ -247,6 +260,12 @@ def test_imports_go_one_way() -> None:
     assert not found, "\n" + "\n".join(found)
 
 
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_what_is_outside_imports_what_it_may(name: str) -> None:
+    found = violations(imports(ROOT / name, name))
+    assert not found, "\n" + "\n".join(found)
+
+
 FORBIDDEN = {
     "a layer above": ("graph/node.py", "from penstock.plan import cut"),
     "relative": ("graph/node.py", "from ..engine.channel import Channel"),
@@ -258,7 +277,7 @@ FORBIDDEN = {
     "pyspark outside spark": ("engine/node.py", "def f():\n    from pyspark.sql import SparkSession"),
     "pyspark in a command": ("cli/main.py", "import pyspark"),
     "arrow in a kernel": ("kernels/segment.py", "import pyarrow as pa"),
-    "an application past the public name": ("apps/spike.py", "from penstock.graph import Stream"),
+    "an application past the public name": ("examples/spike.py", "from penstock.graph import Stream"),
     "an excepted file at module level": ("graph/running.py", "import penstock.engine"),
     "an excepted file, not the excepted part": ("engine/account.py", "def f():\n    import penstock.spark"),
     "a library that is not declared": ("graph/node.py", "import scipy"),
@@ -268,10 +287,9 @@ ALLOWED = {
     "a layer below": ("engine/node.py", "from penstock.graph.types import Int"),
     "itself": ("kernels/segment.py", "from .compile import jit\nfrom penstock.kernels import keyed"),
     "the standard library": ("errors.py", "from __future__ import annotations\nimport os.path"),
-    "the public name": ("apps/spike.py", "import penstock as ps\nfrom penstock import State"),
+    "the public name": ("examples/spike.py", "import penstock as ps\nfrom penstock import State"),
     "an exception": ("graph/running.py", "class S:\n    def show(self):\n        from penstock.report import picture"),
     "pyspark in spark": ("spark/driver/session.py", "from pyspark.sql import SparkSession"),
-    "a peer": ("bench/spike.py", "import polars, pyspark"),
 }
 
 

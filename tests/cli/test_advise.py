@@ -4,8 +4,8 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from penstock.apps import region_sum
 from penstock.cli import commands
+from penstock.examples import region_sum
 
 
 def advise(*arguments: object, code: int = 0) -> Result:
@@ -31,5 +31,5 @@ def test_what_cannot_be_advised(tmp_path: Path) -> None:
     refused = advise("region-sum", "--size", 5, "--input", tmp_path, code=1).stderr
     assert "advise: --size is for data that is made" in refused
     assert "had nothing to do; give it data" in advise("region-sum", "--size", 0, code=1).stderr
-    assert "'taxis' is not one of" in advise("taxis", code=2).stderr
+    assert "must be one of region-sum," in advise("taxis", code=2).stderr
     assert "--cores" in advise("region-sum", "--cores", 0, code=2).stderr

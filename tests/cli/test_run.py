@@ -8,22 +8,23 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from tests.apps.rows import expected_rows
+from tests.examples.rows import expected_rows
 
-from penstock.apps import cfar, fraud_detection, region_sum, spike_detection, taxi, value_at_risk, variance
+from examples import cfar, fraud_detection, value_at_risk, variance
 from penstock.cli import commands
-from penstock.cli.apps import APPS
+from penstock.cli.apps import app_of
+from penstock.examples import region_sum, spike_detection, taxi
 
 MODULES: dict[str, Any] = {
     "region-sum": region_sum,
     "taxi": taxi,
     "spike-detection": spike_detection,
-    "fraud-detection": fraud_detection,
-    "variance": variance,
-    "cfar": cfar,
-    "value-at-risk": value_at_risk,
+    "examples.fraud_detection": fraud_detection,
+    "examples.variance": variance,
+    "examples.cfar": cfar,
+    "examples.value_at_risk": value_at_risk,
 }
-every_app = pytest.mark.parametrize("name", [name for name, app in APPS.items() if not app.makes_file])
+every_app = pytest.mark.parametrize("name", MODULES)
 
 
 def penstock(*arguments: object, code: int = 0) -> Result:
@@ -38,16 +39,15 @@ def run(*arguments: object, code: int = 0) -> Result:
 
 def test_apps_are_listed_with_what_can_be_set() -> None:
     text = " ".join(penstock("apps").stdout.split())
-    assert all(f"{name} {app.about}" in text for name, app in APPS.items() if name == "region-sum")
-    assert all(name in text for name in APPS)
+    assert f"region-sum {app_of('region-sum').about}" in text
+    assert all(name in text for name in commands.APP_NAMES)
     assert "window=1000, threshold=0.03" in text
-    assert "model=none, score=miss-probability, threshold=0.96, window=5" in text
     assert "data made: region=none, largest=64" in text
 
 
 @every_app
 def test_run_on_given_data(tmp_path: Path, name: str) -> None:
-    MODULES[name].generate(tmp_path / "in", 30_000 if name == "fraud-detection" else 1000, 7)
+    MODULES[name].generate(tmp_path / "in", 30_000 if name == "examples.fraud_detection" else 1000, 7)
     output = tmp_path / "out"
     text = run(name, "--input", tmp_path / "in", "--output", output).stdout
     assert pq.read_table(output).to_pylist() == expected_rows(MODULES[name], tmp_path / "in") != []
@@ -57,7 +57,7 @@ def test_run_on_given_data(tmp_path: Path, name: str) -> None:
 @every_app
 def test_run_on_data_that_is_made(name: str) -> None:
     text = run(name, "--size", 400, "--seed", 1).stdout
-    assert f"{name}  400 {APPS[name].unit} → " in text
+    assert f"{name}  400 {app_of(name).unit} → " in text
     assert "0 rows" in run(name, "--size", 0).stdout
 
 
@@ -66,7 +66,7 @@ def test_what_was_dropped_is_told() -> None:
     assert "latitude" in text and "malformed pairs in" in text
     assert "3 incomplete lines were dropped" in run("spike-detection", "--size", 500).stdout
     assert "dropped" not in run("spike-detection", "--size", 500, "--set", "format=parquet").stdout
-    assert "0 malformed transactions were dropped" in run("fraud-detection", "--size", 100).stdout
+    assert "0 malformed transactions were dropped" in run("examples.fraud_detection", "--size", 100).stdout
 
 
 def test_run_shows_what_nodes_and_channels_did() -> None:
@@ -85,12 +85,15 @@ def test_settings_reach_the_application_and_its_data(tmp_path: Path) -> None:
     expected = region_sum.reference(tmp_path / "in", positive=True)
     assert pq.read_table(tmp_path / "out").to_pylist() == expected
     assert "100 rows" in run("region-sum", "--size", 500, "--set", "region=5").stdout
-    assert "500 rows" in run("fraud-detection", "--size", 504, "--set", "customers=1", "--set", "threshold=-1").stdout
+    assert (
+        "500 rows"
+        in run("examples.fraud_detection", "--size", 504, "--set", "customers=1", "--set", "threshold=-1").stdout
+    )
 
 
 def test_a_model_is_a_file(tmp_path: Path) -> None:
     fraud_detection.save(fraud_detection.usual_model(), tmp_path / "model.txt")
-    settings = ("fraud-detection", "--size", 3000, "--set", "customers=20")
+    settings = ("examples.fraud_detection", "--size", 3000, "--set", "customers=20")
     by_file = run(*settings, "--set", f"model={tmp_path / 'model.txt'}").stdout.splitlines()
     assert by_file[:6] == run(*settings).stdout.splitlines()[:6] and "C00000" in by_file[1]
     (tmp_path / "model.txt").write_text("LNL")
@@ -178,7 +181,7 @@ def test_an_error_is_one_message(tmp_path: Path) -> None:
     assert shown.exception is not None and shown.exc_info is not None
 
 
-@pytest.mark.parametrize("name", ["spike-detection", "fraud-detection"])
+@pytest.mark.parametrize("name", ["spike-detection", "examples.fraud_detection"])
 def test_no_data(tmp_path: Path, name: str) -> None:
     assert "there is no such path" in run(name, "--input", tmp_path / "absent", code=1).stderr
     assert "the folder has none" in run(name, "--input", tmp_path, code=1).stderr
@@ -188,4 +191,7 @@ def test_wrong_arguments() -> None:
     assert "--size is for data that is made" in run("taxi", "--size", 1, "--input", "x", code=2).stderr
     assert "leave out --spark" in run("taxi", "--spark", "local[1]", code=2).stderr
     refused = run("taxy", code=2).stderr
-    assert "APP must be one of region-sum, taxi," in refused and "module:stream" in refused
+    assert "must be one of region-sum, taxi, spike-detection, or a module such as" in refused and ":stream" in refused
+    refused = run("penstock.errors", code=1).stderr
+    assert "'penstock.errors' must have build, generate, read, USUAL_SIZE, SIZE_UNIT to be an application" in refused
+    assert "the module 'examples.cfr' cannot be imported" in run("examples.cfr", code=1).stderr

@@ -9,11 +9,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from tests.apps.rows import expected_rows
+from tests.examples.rows import expected_rows
 
 import penstock.spark
-from penstock.apps import fraud_detection, region_sum, spike_detection, variance
+from examples import fraud_detection, variance
 from penstock.cli import commands
+from penstock.examples import region_sum, spike_detection
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -32,8 +33,8 @@ def run(*arguments: object, code: int = 0) -> Result:
     [
         ("region-sum", region_sum, 5000),
         ("spike-detection", spike_detection, 3000),
-        ("fraud-detection", fraud_detection, 20_000),
-        ("variance", variance, 100),
+        ("examples.fraud_detection", fraud_detection, 20_000),
+        ("examples.variance", variance, 100),
     ],
 )
 def test_the_result_is_the_reference(tmp_path: Path, name: str, app: Any, size: int) -> None:

@@ -13,11 +13,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
-from tests.apps.rows import close_rows
+from tests.examples.rows import close_rows
 
 import penstock.spark
-from penstock.apps import fraud_detection, spike_detection, taxi, taxi_data
+from examples import fraud_detection
 from penstock.cli import commands
+from penstock.examples import spike_detection, taxi, taxi_data
 from penstock.spark import QUICK_START
 
 
@@ -52,13 +53,13 @@ def lines_of_taxis(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taxi.generate(path, 120, 3)
 
 
-@pytest.mark.parametrize("name", ["spike-detection", "fraud-detection", "taxi"])
+@pytest.mark.parametrize("name", ["spike-detection", "examples.fraud_detection", "taxi"])
 def test_an_application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     made, source = tmp_path / "made", tmp_path / "in"
-    app: Any = {"spike-detection": spike_detection, "fraud-detection": fraud_detection, "taxi": taxi}[name]
+    app: Any = {"spike-detection": spike_detection, "examples.fraud_detection": fraud_detection, "taxi": taxi}[name]
     if name == "taxi":
         lines_of_taxis(made, monkeypatch)
-    elif name == "fraud-detection":
+    elif name == "examples.fraud_detection":
         app.generate(made, 12_000, 3, customers=300, format="csv", files=3)
     else:
         app.generate(made, 3000, 3, files=3)

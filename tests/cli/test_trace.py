@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from penstock.apps import region_sum
 from penstock.cli import commands
+from penstock.examples import region_sum
 
 
 def trace(*arguments: object, code: int = 0) -> Result:
@@ -38,4 +38,4 @@ def test_what_cannot_be_drawn(tmp_path: Path) -> None:
     assert "--size is for data that is made" in refused
     refused = trace("region-sum", "--size", 5, "-o", tmp_path / "absent" / "sum.svg", code=1).stderr
     assert "must be a file that can be written; No such file or directory" in refused
-    assert "'taxis' is not one of" in trace("taxis", code=2).stderr
+    assert "must be one of region-sum," in trace("taxis", code=2).stderr

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from tests.cluster.standalone import SETTINGS, Cluster, until
 
 import penstock as ps
-from penstock.apps import spike_detection, taxi
+from penstock.examples import spike_detection, taxi
 
 BEGIN = f"""
 import sys
@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import penstock as ps
 import penstock.spark
-from penstock.apps import spike_detection, taxi
+from penstock.examples import spike_detection, taxi
 
 # What a dead worker held is asked for again and again before Spark gives it up: not for long.
 settings = {SETTINGS} | {{"spark.shuffle.io.retryWait": "1s", "spark.shuffle.io.maxRetries": "1"}}

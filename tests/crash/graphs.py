@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import penstock as ps
-from penstock.apps import spike_detection, taxi
+from penstock.examples import spike_detection, taxi
 
 FIRST, BEHIND = "first", "behind"
 ITEMS, DEVICES = 400, 25

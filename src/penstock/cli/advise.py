@@ -6,7 +6,7 @@ import tempfile
 
 from rich.console import Console
 
-from penstock.cli.apps import APPS
+from penstock.cli.apps import app_of
 from penstock.errors import GraphError
 
 
@@ -25,7 +25,7 @@ def advise(
     """Measure what the nodes of an application cost on its first items, and tell how it is best run."""
     if path is not None and size is not None:
         raise GraphError("advise: --size is for data that is made; leave it out with --input")
-    console, app = Console(highlight=False, soft_wrap=True, markup=False), APPS[target]
+    console, app = Console(highlight=False, soft_wrap=True, markup=False), app_of(target)
     own, of_data = app.chosen(settings, makes_data=path is None)
     with tempfile.TemporaryDirectory() as folder:
         if path is None:

@@ -10,29 +10,41 @@ from types import ModuleType
 from typing import Any, BinaryIO
 
 import penstock as ps
+from penstock.cli import own
+from penstock.cli.commands import APP_NAMES
 from penstock.cli.settings import Setting, chosen, settings_of
 from penstock.errors import GraphError
+
+PARTS = ("build", "generate", "read", "USUAL_SIZE", "SIZE_UNIT")
+"""What the module of an application must have."""
 
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """An application: its name, and how much data is made unless said otherwise.
+    """An application: its name, and its module, which has `PARTS`.
 
-    Its module has `generate`, `read` and `build`. It may have `results`, which gives the stream of `build` and others
-    beside it, of what was dropped; then `note` tells in words what their tables hold.
+    The module may have `results`, which gives the stream of `build` and others beside it, of what was dropped; then
+    `note` tells in words what their tables hold.
 
     One that makes one file of another also has `save`, which writes the result, and `OPTIONS`, with which it is best
     run; and what is set goes to whichever of `read`, `build` and `save` take it.
     """
 
     name: str
-    size: int
-    unit: str
-    makes_file: bool = False
+    module: ModuleType
 
     @property
-    def module(self) -> ModuleType:
-        return importlib.import_module(f"penstock.apps.{self.name.replace('-', '_')}")
+    def makes_file(self) -> bool:
+        return hasattr(self.module, "OPTIONS")
+
+    @property
+    def size(self) -> int:
+        """How much data is made by default."""
+        return int(self.module.USUAL_SIZE)
+
+    @property
+    def unit(self) -> str:
+        return str(self.module.SIZE_UNIT)
 
     @property
     def about(self) -> str:
@@ -94,21 +106,18 @@ def _taken(function: Callable[..., Any], settings: dict[str, Any]) -> dict[str, 
     return {name: value for name, value in settings.items() if name in settings_of(function)}
 
 
-APPS = {
-    app.name: app
-    for app in (
-        App("region-sum", 10_000_000, "elements"),
-        App("taxi", 20_000, "lines"),
-        App("spike-detection", 1_000_000, "readings"),
-        App("fraud-detection", 1_000_000, "transactions"),
-        App("variance", 10_000, "images"),
-        App("cfar", 5_000, "rows"),
-        App("value-at-risk", 4_096, "walks"),
-        App("dedup", 8_000_000, "bytes", makes_file=True),
-        App("des", 8_000_000, "bytes", makes_file=True),
-        App("jpeg", 1 << 20, "pixels", makes_file=True),
-    )
-}
+def app_of(name: str) -> App:
+    """The application of this name: one that comes with Penstock, or a module, such as `examples.cfar` of a clone."""
+    if name in APP_NAMES:
+        return App(name, importlib.import_module(f"penstock.examples.{name.replace('-', '_')}"))
+    module = own.import_module(name)
+    missing = [part for part in PARTS if not hasattr(module, part)]
+    if missing:
+        raise GraphError(
+            f"run: {name!r} must have {', '.join(PARTS)} to be an application; it lacks {', '.join(missing)}; for a "
+            f"stream of it, say {name}:stream"
+        )
+    return App(name, module)
 
 
 def show() -> None:
@@ -118,11 +127,12 @@ def show() -> None:
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
-    for name, app in APPS.items():
-        table.add_row(Text(name, "bold"), app.about)
+    for app in map(app_of, APP_NAMES):
+        table.add_row(Text(app.name, "bold"), app.about)
         for what, settings in (("", app.settings), ("data made: ", app.data_settings)):
             if settings:
                 table.add_row("", Text(what + ", ".join(map(str, settings.values())), "dim"))
     console = Console()
     console.print(table)
-    console.print("\nSet a value with --set name=value.", highlight=False)
+    clone = "In a clone of Penstock, examples.NAME are applications too."
+    console.print(f"\nSet a value with --set name=value. {clone}", highlight=False)

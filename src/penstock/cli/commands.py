@@ -10,14 +10,7 @@ import click
 from penstock import __version__
 from penstock.errors import PenstockError
 
-APP_NAMES = (
-    *("region-sum", "taxi", "spike-detection", "fraud-detection", "variance", "cfar", "value-at-risk"),
-    *("dedup", "des", "jpeg"),
-)
-BENCH_NAMES = (
-    *("regions-local", "taxi-local", "keyed-local", "occupancy", "context", "heartbeat", "variance", "flexible"),
-    *("model", "regions", "taxi", "keyed", "start", "stream"),
-)
+APP_NAMES = ("region-sum", "taxi", "spike-detection")
 
 
 class Commands(click.Group):
@@ -30,6 +23,23 @@ class Commands(click.Group):
             if context.params["traceback"]:
                 raise
             raise click.ClickException(str(error)) from None
+
+
+class Target(click.ParamType[str]):
+    """What to run: an application of `APP_NAMES`, a module with one, or, where streams may be given, a stream."""
+
+    name = "APP"
+
+    def __init__(self, *, may_be_stream: bool = False) -> None:
+        self.may_be_stream = may_be_stream
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        is_module = "." in value and all(part.isidentifier() for part in value.split("."))
+        if value in APP_NAMES or is_module or (self.may_be_stream and ":" in value):
+            return str(value)
+        stream = ", or module:stream for one of your own" if self.may_be_stream else ""
+        names = f"{', '.join(APP_NAMES)}, or a module such as examples.cfar{stream}"
+        self.fail(f"must be one of {names}; got {value!r}", param, ctx)
 
 
 class Trigger(click.ParamType[float | str]):
@@ -77,7 +87,7 @@ def apps() -> None:
 
 
 @commands.command()
-@click.argument("target", metavar="APP")
+@click.argument("target", metavar="APP", type=Target(may_be_stream=True))
 @click.argument("data", metavar="[INPUT]", required=False)
 @click.option("--input", "path", metavar="PATH", help="A file or folder of data, as INPUT is; else some is made.")
 @click.option("--size", type=click.IntRange(min=0), help="How much data to make: elements, lines and the like.")
@@ -86,7 +96,7 @@ def apps() -> None:
 @click.option(
     *("--output", "-o"),
     metavar="PATH",
-    help="A folder for the result, whose name may end in the format; for dedup, des and jpeg a file.",
+    help="A folder for the result, whose name may end in the format; for an application that makes a file, a file.",
 )
 @click.option("--format", type=click.Choice(("parquet", "csv", "json")), help="The format of the result.")
 @click.option("--overwrite", is_flag=True, help="Replace an output that is there already.")
@@ -114,8 +124,9 @@ def apps() -> None:
 def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: bool, unfused: bool, **given: Any) -> None:
     """Run an application, or a stream of your own.
 
-    APP is one of those that `penstock apps` lists, on given data or on data made for it; or a stream of yours,
-    module:stream or path/to/file.py:stream, where `stream` may be a function that takes the settings and returns one.
+    APP is one of those that `penstock apps` lists, or a module with an application, such as examples.cfar of a clone,
+    on given data or on data made for it; or a stream of yours, module:stream or path/to/file.py:stream, where `stream`
+    may be a function that takes the settings and returns one.
 
     With --checkpoint it runs as a stream, over files that come into the folder --stream, until Ctrl-C; started again
     with the same checkpoint, it goes on where it was. A function of yours gets the folder as its first argument.
@@ -139,9 +150,6 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
         raise click.UsageError("--size is for data that is made; leave it out with --input")
     if here and given["spark"] is not None:
         raise click.UsageError("--here is without Spark; leave out --spark")
-    if target not in APP_NAMES and ":" not in target:
-        names = ", ".join(APP_NAMES)
-        raise click.UsageError(f"APP must be one of {names}, or module:stream for one of your own; got {target!r}")
     options = {"fuse": not unfused, "width": given.pop("width"), "context": given.pop("context")}
     failing = {name: given.pop(name) for name in ("on_error", "dead_letter")}
     options |= {name: value for name, value in failing.items() if value is not None}
@@ -166,7 +174,7 @@ def _refuse_of_batch(**given: object) -> None:
 
 
 @commands.command()
-@click.argument("target", metavar="APP", type=click.Choice(APP_NAMES))
+@click.argument("target", metavar="APP", type=Target())
 @click.option("--input", "path", metavar="PATH", help="A file or folder of data; else some is made.")
 @click.option("--size", type=click.IntRange(min=0), help="How much data to make: elements, lines and the like.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="What to make it from.")
@@ -189,7 +197,7 @@ def trace(target: str, **given: Any) -> None:
 
 
 @commands.command()
-@click.argument("target", metavar="APP", type=click.Choice(APP_NAMES))
+@click.argument("target", metavar="APP", type=Target())
 @click.option("--input", "path", metavar="PATH", help="A file or folder of data; else some is made.")
 @click.option("--size", type=click.IntRange(min=0), help="How much data to make: elements, lines and the like.")
 @click.option("--seed", default=0, show_default=True, type=click.IntRange(min=0), help="What to make it from.")
@@ -216,17 +224,6 @@ def advise(target: str, **given: Any) -> None:
 
 
 @commands.command()
-@click.argument("archive")
-@click.option(*("--output", "-o"), required=True, metavar="PATH", help="Where to write the file.")
-@click.option("--overwrite", is_flag=True, help="Replace a file that is there already.")
-def restore(archive: str, output: str, overwrite: bool) -> None:
-    """Write the file that an archive of `penstock run dedup` was made of."""
-    from penstock.cli.file import restore
-
-    restore(archive, output, overwrite)
-
-
-@commands.command()
 @click.argument("checkpoint")
 @click.argument("signal")
 @click.argument("values", nargs=-1, metavar="[FIELD=VALUE]...")
@@ -248,32 +245,6 @@ def send(checkpoint: str, signal: str, values: tuple[str, ...], timeout_s: float
     from penstock.cli.send import send
 
     send(checkpoint, signal, values, timeout_s)
-
-
-@commands.command()
-@click.argument("name", type=click.Choice(BENCH_NAMES))
-@click.option(
-    "--scale",
-    type=click.Choice(("tiny", "small", "full", "double")),
-    metavar="[small|full|double]",
-    help="How much data; full on Spark and small elsewhere, unless given. Double is for the benchmarks on Spark.",
-)
-@click.option("--repeats", type=click.IntRange(min=1), help="Runs of each, of which the best counts; mostly 5.")
-@click.option("--case", "only", multiple=True, metavar="PATTERN", help="Just the cases of such names, as 'touch-*'.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and nothing else.")
-@click.option(
-    "--figures",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="FOLDER",
-    help="Draw what was measured, as SVG files in this folder.",
-)
-def bench(
-    name: str, scale: str | None, repeats: int | None, only: tuple[str, ...], as_json: bool, figures: Path | None
-) -> None:
-    """Measure Penstock and its peers on the same data, on the same cores."""
-    from penstock.cli.bench import show
-
-    show(name, scale, repeats, only, as_json, figures)
 
 
 def main() -> None:

@@ -15,12 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 import penstock as ps
-from penstock.apps import taxi
-from penstock.bench.files import paths, size
-from penstock.bench.taxi import digest
-from penstock.bench.taxi_peers import by_split
 from penstock.cli import tables
 from penstock.cli.progress import Display
+from penstock.examples import taxi
+from penstock.examples.taxi_by_spark import by_split, digest
 from penstock.spark import session
 
 BAR_WIDTH, INDENT = 36, 2
@@ -34,7 +32,8 @@ def show(lines: int, picture: Path | None) -> None:
         data = Path(folder) / "lines"
         with console.status("making lines of text"):
             taxi.generate(data, lines)
-        megabytes = size(paths(data)) / 1e6
+        files = sorted(data.iterdir())
+        megabytes = sum(file.stat().st_size for file in files) / 1e6
         console.print(f"\n[bold]Taxi trips[/]  {lines:,} lines, {megabytes:.1f} MB of text, like the Porto taxi set.")
         console.print("Find the coordinate pairs in each line, parse and swap them, mark them with the trip.\n")
         found = taxi.brackets(ps.read_text(str(data), name="lines"))
@@ -44,7 +43,7 @@ def show(lines: int, picture: Path | None) -> None:
             spark = session()
         _run(console, spark, pairs, taxi.malformed(found))
         with console.status("comparing with Spark's own functions"):
-            speeds = _speeds(spark, pairs, data, Path(folder), megabytes)
+            speeds = _speeds(spark, pairs, files, Path(folder), megabytes)
         _section(
             console, "The speed", _bars(speeds), "the same lines, the same rows written to Parquet, the same Spark"
         )
@@ -88,10 +87,10 @@ def _timed(work: Callable[[], T]) -> tuple[float, T]:
     return time.perf_counter() - start, result
 
 
-def _speeds(spark: Any, pairs: ps.Stream, data: Path, folder: Path, megabytes: float) -> dict[str, float]:
+def _speeds(spark: Any, pairs: ps.Stream, files: list[Path], folder: Path, megabytes: float) -> dict[str, float]:
     """Megabytes a second of each way, after a look that both write the same rows."""
     ways: Mapping[str, Callable[[], object]] = {
-        "Spark's own functions": lambda: by_split(spark, paths(data), folder / "spark"),
+        "Spark's own functions": lambda: by_split(spark, list(map(str, files)), folder / "spark"),
         "Penstock": lambda: pairs.write_parquet(folder / "penstock", spark=spark, mode="overwrite"),
     }
     seconds = [{name: _timed(way)[0] for name, way in ways.items()} for _ in range(REPEATS)]

@@ -1,4 +1,4 @@
-"""`penstock run` for the applications that make one file of another, and `penstock restore`."""
+"""`penstock run` for the applications that make one file of another."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from typing import Any, BinaryIO
 from rich.console import Console
 from rich.text import Text
 
-from penstock.apps import whole
-from penstock.cli.apps import APPS
 from penstock.cli.run import Request
 from penstock.errors import GraphError, OutputError
+from penstock.examples import whole_file
 
 
 def run(request: Request) -> None:
     """Make the output of the input, in this process, whole or not at all; without an output, only tell its size."""
-    console, app = Console(highlight=False), APPS[request.target]
+    console, app = Console(highlight=False), request.app
     _check(request)
     settings, of_data = app.chosen(request.settings, makes_data=request.path is None)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as notes:
@@ -53,14 +52,14 @@ def _check(request: Request) -> None:
     if request.format is not None:
         raise GraphError(f"run: {request.target} makes a file of its own form; leave out --format")
     if request.output is not None:
-        _check_output("run", Path(request.output), request.mode == "overwrite")
+        _check_output(Path(request.output), may_replace=request.mode == "overwrite")
 
 
-def _check_output(command: str, path: Path, may_replace: bool) -> None:
+def _check_output(path: Path, *, may_replace: bool) -> None:
     if path.is_dir():
-        raise OutputError(f"{command}: the output must be a file; {str(path)!r} is a folder; name a file in it")
+        raise OutputError(f"run: the output must be a file; {str(path)!r} is a folder; name a file in it")
     if path.exists() and not may_replace:
-        raise OutputError(f"{command}: {str(path)!r} must not be there yet; it is; say --overwrite, or name another")
+        raise OutputError(f"run: {str(path)!r} must not be there yet; it is; say --overwrite, or name another")
 
 
 @contextlib.contextmanager
@@ -69,16 +68,5 @@ def _output(request: Request) -> Iterator[BinaryIO]:
         with tempfile.TemporaryFile() as file:
             yield file
     else:
-        with whole.replacing(Path(request.output)) as file:
+        with whole_file.replacing(Path(request.output)) as file:
             yield file
-
-
-def restore(archive: str, output: str, overwrite: bool) -> None:
-    """Write the file that an archive of dedup was made of."""
-    from penstock.apps import dedup
-
-    _check_output("restore", Path(output), overwrite)
-    started = time.perf_counter()
-    size = dedup.restore(archive, output, overwrite=overwrite)
-    told = f"{archive} → {size:,} bytes in {time.perf_counter() - started:.2f} s"
-    Console(highlight=False).print(f"{told}\nwritten to {output}", soft_wrap=True, markup=False)

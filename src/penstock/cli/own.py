@@ -25,7 +25,7 @@ def load(target: str, settings: Sequence[str], folder: str | None = None) -> ps.
     place, _, name = target.rpartition(":")
     if not place or not name:
         raise GraphError(f"run: must be an application, module:stream or path/to/file.py:stream; got {target!r}")
-    module = _file(Path(place)) if place.endswith(".py") else _module(place)
+    module = _file(Path(place)) if place.endswith(".py") else import_module(place)
     found = _member(module, place, name)
     if callable(found) and not isinstance(found, type):
         found = _called(target, found, settings, folder)
@@ -57,12 +57,14 @@ def _called(target: str, function: Any, settings: Sequence[str], folder: str | N
         raise GraphError(f"run: {target!r} raised {type(error).__name__}: {error}") from error
 
 
-def _module(name: str) -> ModuleType:
+def import_module(name: str) -> ModuleType:
     """A module that can be imported, from here too; and by tasks of Spark on this machine."""
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if here not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, *paths)))
     try:
         return importlib.import_module(name)
     except PenstockError:

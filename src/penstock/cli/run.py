@@ -18,7 +18,7 @@ from rich.text import Text
 
 import penstock as ps
 from penstock.cli import own, tables
-from penstock.cli.apps import APPS
+from penstock.cli.apps import App, app_of
 from penstock.errors import GraphError
 
 FORMATS = ("parquet", "csv", "json")
@@ -50,6 +50,15 @@ class Request:
     restart: bool = False
 
     @property
+    def is_of_app(self) -> bool:
+        """Whether the target is an application, not a stream of the user's own."""
+        return ":" not in self.target
+
+    @property
+    def app(self) -> App:
+        return app_of(self.target)
+
+    @property
     def writes(self) -> str:
         """The format of the output: the one that is named, or that its suffix names, or else Parquet."""
         suffix = Path(self.output or "").suffix.removeprefix(".")
@@ -77,13 +86,13 @@ class Outcome:
 
 
 def run(request: Request) -> None:
-    if request.target in APPS and APPS[request.target].makes_file:
+    if request.is_of_app and request.app.makes_file:
         from penstock.cli import file
 
         return file.run(request)
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory() as folder, Session(request) as session:
-        work = _own(request) if request.target not in APPS else _app(request, folder, console)
+        work = _app(request, folder, console) if request.is_of_app else _own(request)
         if session.is_needed(work):
             with console.status("starting Spark"):
                 spark = session.get()
@@ -97,7 +106,7 @@ def run(request: Request) -> None:
 
 
 def _app(request: Request, folder: str, console: Console) -> Work:
-    app = APPS[request.target]
+    app = request.app
     settings, of_data = app.chosen(request.settings, makes_data=request.path is None)
     if request.path is None:
         size = app.size if request.size is None else request.size
@@ -126,7 +135,7 @@ class Session:
         self.started: Future[Any] | None = None
 
     def __enter__(self) -> Session:
-        if self.request.target in APPS and self._may_be_used():
+        if self.request.is_of_app and self._may_be_used():
             self._start()
         return self
 
@@ -140,7 +149,7 @@ class Session:
 
     def is_needed(self, work: Work) -> bool:
         """As for streams everywhere: what comes from files runs on Spark, if there is one, unless it is to run here."""
-        if self.request.spark is not None or self.request.target in APPS:
+        if self.request.spark is not None or self.request.is_of_app:
             return self._may_be_used()
         return self._may_be_used() and not work.streams[0].node.source.items.is_here
 

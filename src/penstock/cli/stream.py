@@ -9,7 +9,6 @@ from rich.text import Text
 
 import penstock as ps
 from penstock.cli import own, tables
-from penstock.cli.apps import APPS
 from penstock.cli.run import Request, Session, skipped_text
 from penstock.cli.watch import LastRows, StreamDisplay, state_text, watch
 from penstock.errors import GraphError
@@ -18,12 +17,12 @@ from penstock.report.progress import files_text
 
 def run(request: Request) -> None:
     """Run a stream until it ends, which it does by itself only where it takes what is available, or is interrupted."""
-    if request.target in APPS and APPS[request.target].makes_file:
+    if request.is_of_app and request.app.makes_file:
         raise GraphError(f"run: {request.target} makes one file of another, and no stream; leave out --checkpoint")
     console = Console(highlight=False)
     last_rows = LastRows() if request.output is None else None
     with Session(request) as session:
-        stream = _app(request) if request.target in APPS else _own(request)
+        stream = _app(request) if request.is_of_app else _own(request)
         with console.status("starting Spark"):
             spark = session.get()
         began = time.perf_counter()
@@ -44,7 +43,7 @@ def run(request: Request) -> None:
 
 
 def _app(request: Request) -> ps.Stream:
-    app = APPS[request.target]
+    app = request.app
     if request.path is None:
         raise GraphError(f"run: {app.name} must be told where its files come; say --stream FOLDER")
     settings, _ = app.chosen(request.settings, makes_data=False)

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 
 import penstock as ps
-from penstock.cli.apps import APPS
+from penstock.cli.apps import app_of
 from penstock.errors import GraphError, OutputError
 from penstock.plan.balance import choose, dearest, loops_of
 from penstock.report import timeline
@@ -36,7 +36,7 @@ def trace(
         raise GraphError(f"trace: the output must end in .html or .svg; got {str(drawn)!r}")
     if path is not None and size is not None:
         raise GraphError("trace: --size is for data that is made; leave it out with --input")
-    console, app = Console(highlight=False), APPS[target]
+    console, app = Console(highlight=False), app_of(target)
     own, of_data = app.chosen(settings, makes_data=path is None)
     with tempfile.TemporaryDirectory() as folder:
         if path is None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.apps import cfar, dedup, des, jpeg, value_at_risk
+from examples import cfar, dedup, des, jpeg, value_at_risk
 
 APPS: dict[str, tuple[Any, int, dict[str, Any], tuple[str, ...]]] = {
     "cfar": (cfar, 300, {"work_us": 0}, ("find targets",)),
