@@ -83,6 +83,15 @@ def test_what_is_older_than_allowed_is_refused(folder: Path) -> None:
         passed(folder).refuse()
 
 
+def test_what_was_read_long_ago_may_stay(folder: Path) -> None:
+    lines(folder, "a.txt", IN_2023 - 30 * 86_400)
+    taken(folder, "a.txt", IN_2023 - 30 * 86_400)
+    watching = passed(folder)
+    log(folder / "ck", "1", f"file://{folder}/in/b.txt", time=1000 * IN_2023)
+    for _ in range(3):
+        watching.refuse()
+
+
 def test_the_age_allows_for_what_is_ahead_of_the_clock(folder: Path) -> None:
     taken(folder, "a.txt", IN_2023 + 100)
     assert passed(folder).age_ms == (7 * 86_400 + 100) * 1000

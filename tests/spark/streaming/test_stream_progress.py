@@ -11,7 +11,7 @@ import pytest
 import penstock as ps
 from penstock.graph.files.items import FileItems
 from penstock.spark.streaming.checkpoint import Checkpoint
-from penstock.spark.streaming.stream_progress import Waiting, has_run, progress_of
+from penstock.spark.streaming.stream_progress import FORGET_FROM, Waiting, has_run, progress_of
 
 TIMES = {
     "latestOffset": 20,
@@ -62,17 +62,21 @@ def test_a_look_that_found_nothing_is_no_micro_batch() -> None:
 # Files that wait
 
 
+AGE = 1000
+
+
 def waiting(path: Path, checkpoint: Path) -> Waiting:
     items = ps.read_text(path).node.source.items
     assert isinstance(items, FileItems)
-    return Waiting(items, Checkpoint(checkpoint))
+    return Waiting(items, Checkpoint(checkpoint), lambda newest: newest - AGE)
 
 
 def log(checkpoint: Path, name: str, *paths: str, time: int = 1) -> None:
     """A file of Spark's log of a source: its version, and a line for each file that was taken."""
+    batch = int(name.split(".")[0] or 0)
     folder = checkpoint / "sources" / "0"
     folder.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"path": path, "timestamp": time, "batchId": 0}) for path in paths]
+    lines = [json.dumps({"path": path, "timestamp": time, "batchId": batch}) for path in paths]
     (folder / name).write_text("\n".join(["v1", *lines]))
 
 
@@ -120,3 +124,89 @@ def test_of_a_glob_only_what_it_means_waits(tmp_path: Path) -> None:
     (tmp_path / "in" / "1.csv").unlink()
     (tmp_path / "in").rmdir()
     assert found.count() == 0
+
+
+# The names that are remembered
+
+
+def folders(path: Path) -> tuple[Path, Path]:
+    (path / "in").mkdir()
+    return path / "in", path / "ck"
+
+
+def taken(source: Path, checkpoint: Path, number: int, time: int) -> Path:
+    """A file that a micro-batch has taken."""
+    path = source / f"{number}.txt"
+    path.write_text("x\n")
+    log(checkpoint, str(number), f"file://{path}", time=time)
+    return path
+
+
+def test_names_stay_bounded_where_files_are_removed(tmp_path: Path) -> None:
+    source, checkpoint = folders(tmp_path)
+    found, kept = waiting(source, checkpoint), 5
+    for number in range(200):
+        taken(source, checkpoint, number, time=100 * number)
+        if number >= kept:
+            (source / f"{number - kept}.txt").unlink()
+        assert found.count() == 0
+        assert len(found.taken) <= AGE // 100 + 2
+
+
+def test_names_of_files_that_are_there_stay_however_old(tmp_path: Path) -> None:
+    source, checkpoint = folders(tmp_path)
+    found = waiting(source, checkpoint)
+    for number in range(10):
+        taken(source, checkpoint, number, time=10 * AGE * number)
+        assert found.count() == 0
+    assert len(found.taken) == 10
+
+
+def test_a_compact_log_brings_no_name_back(tmp_path: Path) -> None:
+    source, checkpoint = folders(tmp_path)
+    found = waiting(source, checkpoint)
+    entries = [(taken(source, checkpoint, number, time=10 * AGE * number), number) for number in range(10)]
+    assert found.count() == 0
+    for path, _ in entries:
+        path.unlink()
+    taken(source, checkpoint, 10, time=100 * AGE)
+    lines = [{"path": f"file://{path}", "timestamp": 10 * AGE * at, "batchId": at} for path, at in entries]
+    last = {"path": f"file://{source}/10.txt", "timestamp": 100 * AGE, "batchId": 10}
+    (checkpoint / "sources" / "0" / "10").unlink()
+    text = "\n".join(["v1", *map(json.dumps, [*lines, last])])
+    (checkpoint / "sources" / "0" / "10.compact").write_text(text)
+    assert found.count() == 0 and list(found.taken) == ["9.txt", "10.txt"]  # the log before had none that was newer
+    assert found.count() == 0 and list(found.taken) == ["10.txt"]
+
+
+def test_a_long_log_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    source, checkpoint = folders(tmp_path)
+    path = taken(source, checkpoint, 0, time=0)
+    entries = [{"path": f"file://{source}/{at}.txt", "timestamp": at, "batchId": 9} for at in range(5 * FORGET_FROM)]
+    text = "\n".join(["v1", *map(json.dumps, entries)])
+    (checkpoint / "sources" / "0" / "9.compact").write_text(text)
+    found = waiting(source, checkpoint)
+    assert found.count() == 0 and path.name in found.taken
+    assert len(found.taken) <= FORGET_FROM
+
+
+def test_nothing_is_forgotten_while_the_folder_cannot_be_read(tmp_path: Path) -> None:
+    source, checkpoint = folders(tmp_path)
+    found = waiting(source, checkpoint)
+    for number in range(3):
+        taken(source, checkpoint, number, time=10 * AGE * number)
+    assert found.count() == 0
+    source.rename(tmp_path / "away")
+    assert found.count() == 0
+    (tmp_path / "away").rename(source)
+    assert found.count() == 0 and len(found.taken) == 3
+
+
+def test_a_name_that_was_forgotten_waits_when_it_comes_back(tmp_path: Path) -> None:
+    source, checkpoint = folders(tmp_path)
+    found = waiting(source, checkpoint)
+    taken(source, checkpoint, 0, time=0).unlink()
+    taken(source, checkpoint, 1, time=10 * AGE)
+    assert [found.count(), found.count()] == [0, 0]
+    (source / "0.txt").write_text("x\n")  # Spark has forgotten it as well: it takes it, or passes over it
+    assert found.count() == 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import io
 import os
 import uuid
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pyarrow.fs as pf
@@ -89,6 +91,11 @@ class Files:
     def read_text(self, path: str) -> str:
         with self.filesystem.open_input_stream(path, compression=None) as stream:
             return bytes(stream.read()).decode()
+
+    def lines(self, path: str) -> Iterator[str]:
+        """The lines of a text, with their ends, read as they are asked for."""
+        with self.filesystem.open_input_stream(path, compression=None) as stream:
+            yield from io.TextIOWrapper(stream, encoding="utf-8")
 
     def write_text_atomically(self, path: str, text: str) -> None:
         """A file with this text, in place of one that may be there: a reader finds the old one or the new one, whole.

@@ -2,7 +2,8 @@
 
 Spark's source of files remembers the files that it has taken until they are dated more than `maxFileAge` before the
 newest of them, so that the list stays bounded. It takes no file that is older than that when it comes, and says
-nothing. One file dated in the future, by a wrong clock, moves that bound beyond all files that are still to come.
+nothing. What we remember ourselves is bounded by the same date (`progress.Waiting`). One file dated in the future, by a
+wrong clock, moves that bound beyond all files that are still to come.
 
 So the age that Spark is given allows for what is dated ahead of the clock when the stream starts, and whatever Spark
 passes over all the same is an error, with the name of the file.
@@ -62,13 +63,18 @@ class Passed:
         now_s: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.waiting, self.clock = Waiting(items, checkpoint), clock
+        self.clock, self.start_ms = clock, int(now_s() * 1000)
+        self.is_fixed, self.age_ms = False, int(max_age.total_seconds() * 1000)
+        self.waiting = Waiting(items, checkpoint, self.oldest)
         self.waiting.count()
-        self.max_age = max_age
         newest, _ = self.waiting.newest or (0, "")
-        ahead_ms = max(0, newest - int(now_s() * 1000))
-        self.age_ms = min(UNLIMITED_MS, int(max_age.total_seconds() * 1000) + ahead_ms)
+        self.age_ms, self.is_fixed = newest - self.oldest(newest), True
         self.looked_s = clock()
+
+    def oldest(self, newest: int) -> int:
+        """The date of the oldest file that Spark takes, and remembers, beside one of a date; in milliseconds."""
+        ahead_ms = 0 if self.is_fixed else max(0, newest - self.start_ms)
+        return newest - min(UNLIMITED_MS, self.age_ms + ahead_ms)
 
     def refuse_now_and_then(self) -> None:
         """The same as `refuse`, but no more often than is cheap."""
@@ -83,7 +89,7 @@ class Passed:
             return  # nothing has been taken: whatever is there will be
         newest, name = self.waiting.newest
         for file, dated in _dated(left):
-            if dated < newest - self.age_ms:
+            if dated < self.oldest(newest):
                 raise DataError(
                     f"start: {file.where}: must be dated at most {_days(self.age_ms)} before the newest file that was "
                     f"taken, or Spark passes over it; it is dated {_date(dated)}, and {name!r} is dated "

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import DataError, GraphError, JobError, PenstockError, quoted
 from penstock.graph import nodes as n
-from penstock.graph.files.items import FileItems
 from penstock.graph.record import Signal
 from penstock.spark.driver.reason import job_error
 from penstock.spark.streaming.query import StreamQuery
 from penstock.spark.streaming.restart import Restarts, restarts_of
 from penstock.spark.streaming.running_query import Running
 from penstock.spark.streaming.sent_signals import Place, values_of
-from penstock.spark.streaming.stream_progress import StreamProgress, Waiting, has_run, progress_of
+from penstock.spark.streaming.stream_progress import StreamProgress, has_run, progress_of
 from penstock.spark.streaming.supervisor import Begin, Supervisor
 
 if TYPE_CHECKING:
@@ -83,7 +82,6 @@ class StreamHandle:
         """What the last restart has failed with."""
         self.is_stopped = threading.Event()
         self.supervisor: Supervisor | None = None
-        self.waiting = Waiting(query.items, query.checkpoint) if isinstance(query.items, FileItems) else None
 
     def keep_up(self, begin: Begin, restarts: Restarts, **clocks: Any) -> None:
         """Start it again from now on, after failures that may pass."""
@@ -204,4 +202,4 @@ class StreamHandle:
         return progress_of(told, self.query.checkpoint.batch(int(told["batchId"])) or {}, waiting)
 
     def _waiting(self) -> int | None:
-        return None if self.waiting is None else self.waiting.count()
+        return None if self.query.passed is None else self.query.passed.waiting.count()

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
 from penstock.errors import GraphError
 from penstock.graph.files.items import FileItems
-from penstock.graph.files.paths import File, Found, find
+from penstock.graph.files.paths import File, find
 from penstock.graph.files.place import Place
 from penstock.spark.streaming.checkpoint import Checkpoint
 
 COMPACT = ".compact"
 """How Spark ends the names of files in its log that hold all that was before."""
+FORGET_FROM = 4096
+"""From so many names on it is worthwhile to forget some."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +103,21 @@ def _phases(times: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, fl
 class Waiting:
     """Counts the files that wait: those that are there, less those that Spark's log of the source names.
 
-    The log has a file for each micro-batch, written before it runs. Invariant: `taken` are the names, from the base of
-    the source on, of all files in those up to number `read`, and `newest` is the time in milliseconds and the path of
-    the one that was changed last.
+    The log has a file for each micro-batch, written before it runs. `oldest` maps the date of the newest file that was
+    taken to the date before which Spark takes none. The name of a file from before that date is forgotten once the file
+    is gone. So the names are bounded by the files that are there and those that were taken within the age.
+
+    Invariant: `taken` has the names, from the base of the source on, and the dates of all files in the log up to number
+    `read`, but for those that were forgotten; `newest` is the date and the path of the one that was changed last. Dates
+    are milliseconds. Several threads may look; `lock` lets one at a time.
     """
 
-    def __init__(self, items: FileItems, checkpoint: Checkpoint) -> None:
-        self.items, self.checkpoint = items, checkpoint
-        self.taken: set[str] = set()
+    def __init__(self, items: FileItems, checkpoint: Checkpoint, oldest: Callable[[int], int]) -> None:
+        self.items, self.checkpoint, self.oldest = items, checkpoint, oldest
+        self.lock = threading.Lock()
+        self.taken: dict[str, int] = {}
         self.newest: tuple[int, str] | None = None
-        self.read = -1
+        self.read, self.has_looked = -1, False
 
     def count(self) -> int:
         return len(self.left())
@@ -117,15 +126,30 @@ class Waiting:
         """The files that are there and that no micro-batch has taken."""
         place = self.items.plan.found.place
         assert place is not None  # or nothing would watch it
-        found: Found | None
-        try:
-            found = find(self.items.plan.found.source, self.items.path, partitions=False, may_be_empty=True)
-        except GraphError:  # no file is there, or the folder cannot be looked into, which the stream itself will tell
-            found = None
-        self._read_log(place)
-        return [file for file in (found.files if found else ()) if _inside(place, file.path) not in self.taken]
+        with self.lock:
+            files = self._files()
+            there = None if files is None else {_inside(place, file.path): file for file in files}
+            # Only now: a file that is taken from here on may be missing from `there`, and still not be gone.
+            self._forget(there)
+            # The first look is before the first micro-batch of a start, so that nothing is taken meanwhile.
+            self._read_log(place, None if self.has_looked else there)
+            self.has_looked = True
+            return [file for name, file in (there or {}).items() if name not in self.taken]
 
-    def _read_log(self, place: Place) -> None:
+    def _files(self) -> tuple[File, ...] | None:
+        """The files that are there; None where the folder cannot be looked into, which the stream itself will tell."""
+        try:
+            return find(self.items.plan.found.source, self.items.path, partitions=False, may_be_empty=True).files
+        except GraphError:
+            return None
+
+    def _forget(self, there: Collection[str] | None) -> None:
+        """Forget the names of files that Spark has forgotten too, and that are gone; none where that is unknown."""
+        if self.newest is not None and there is not None:
+            oldest = self.oldest(self.newest[0])
+            self.taken = {name: date for name, date in self.taken.items() if date >= oldest or name in there}
+
+    def _read_log(self, place: Place, there: Collection[str] | None) -> None:
         folder, files = f"{self.checkpoint.path}/sources/0", self.checkpoint.files
         with contextlib.suppress(FileNotFoundError):  # there is none yet; or one is gone that a later one holds as well
             names = {int(name.removesuffix(COMPACT)): name for name in files.names(folder) if _is_of_log(name)}
@@ -133,15 +157,25 @@ class Waiting:
             whole = max((number for number in new if names[number].endswith(COMPACT)), default=0)
             for number in new:
                 if number >= whole:
-                    self._take(place, files.read_text(f"{folder}/{names[number]}"))
+                    self._take(place, files.lines(f"{folder}/{names[number]}"), there)
                 self.read = number
 
-    def _take(self, place: Place, text: str) -> None:
-        for line in text.splitlines()[1:]:  # behind the version of the log
+    def _take(self, place: Place, lines: Iterator[str], there: Collection[str] | None) -> None:
+        """Take over the lines of a file of the log that tell of later micro-batches than those read.
+
+        With `there`, names are forgotten on the way, so that a log of any length fits into memory.
+        """
+        read, room = self.read, FORGET_FROM
+        for line in islice(lines, 1, None):  # behind the version of the log
             entry = json.loads(line)
-            path = unquote(entry["path"])
-            self.taken.add(_inside(place, path))
-            self.newest = max(self.newest or (0, ""), (int(entry["timestamp"]), path))
+            if int(entry["batchId"]) <= read:
+                continue
+            date, path = int(entry["timestamp"]), unquote(entry["path"])
+            self.taken[_inside(place, path)] = date
+            self.newest = max(self.newest or (0, ""), (date, path))
+            if there is not None and len(self.taken) >= room:
+                self._forget(there)
+                room = max(FORGET_FROM, 2 * len(self.taken))
 
 
 def _is_of_log(name: str) -> bool:
