@@ -41,9 +41,9 @@ class Items:
 
         With `bounds`, items may be left out of which none lies within them all: whole groups of rows, where a file
         tells so. They must be free of nulls, and of integers beyond 64 bits, in `columns`, all of those that will be
-        read (None: all), so that nothing which a reader would refuse goes unseen. Then all splits know their `rows`,
-        `skipped_before` says how many were left out before each, and a last split without rows says how many were
-        left out at the end.
+        read (None: all), so that nothing which a reader would refuse goes unseen. Where items are left out, all splits
+        know their `rows`, `skipped_before` says how many were left out before each, and a last split without rows says
+        how many were left out at the end.
         """
         return self.plan(about_bytes, bounds, columns)
 

@@ -18,6 +18,7 @@ from tests.graph.files.data import items_of, rows_of, write_parquet
 import penstock as ps
 from penstock.graph.files import parquet
 from penstock.graph.files.paths import File
+from penstock.graph.split import Bound
 
 NESTED = pa.table(
     {
@@ -108,6 +109,51 @@ def test_splits_are_row_groups_and_small_files_are_together(tmp_path: Path) -> N
     assert len(pickle.dumps(splits[0])) < 2000
     (whole,) = items_of(ps.read_parquet(tmp_path)).splits(1 << 40)
     assert whole.rows == 6030 and len(whole.parts) == 4
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[str]]:
+    """A folder with many small files, one of zero bytes, and the names of those that are opened from now on."""
+    for number in range(parquet.MANY + 6):
+        write_parquet(tmp_path / f"{number:03}.parquet", {"v": [number], "w": ["x"]})
+    (tmp_path / "005.parquet").write_bytes(b"")
+    names: list[str] = []
+    whole = parquet.opened
+    monkeypatch.setattr(parquet, "opened", lambda file: names.append(file.name) or whole(file))
+    return tmp_path, names
+
+
+def test_many_small_files_are_cut_without_their_footers(many: tuple[Path, list[str]]) -> None:
+    folder, names = many
+    stream = ps.read_parquet(folder)
+    names.clear()
+    splits = items_of(stream).splits(20_000, [Bound("v", "<", 5)])
+    assert names == [] and 1 < len(splits) < 20
+    assert splits[0].rows is None and splits[0].label.startswith("000.parquet to ")
+    found = [row["v"] for split in splits for batch in split.read({"v"}, 10) for row in batch.to_pylist()]
+    assert found == [number for number in range(parquet.MANY + 6) if number != 5]
+
+
+def test_a_large_file_among_many_small_ones_is_cut(many: tuple[Path, list[str]]) -> None:
+    folder, names = many
+    table = {"v": range(20_000), "w": map(str, range(20_000))}
+    write_parquet(folder / "030.parquet", {k: list(v) for k, v in table.items()}, row_group_size=5000)
+    stream = ps.read_parquet(folder)
+    names.clear()
+    splits = items_of(stream).splits(40_000)
+    assert names == ["030.parquet"]
+    labels = [split.label for split in splits]
+    assert sum("030.parquet" in label for label in labels) >= 4
+    assert rows_of(stream, 40_000) == rows_of(stream)
+    skipped = items_of(stream).splits(40_000, [Bound("v", "<", 5)])  # items are left out, so that all are counted
+    assert sum(split.rows + split.skipped_before for split in skipped) == parquet.MANY + 4 + 20_000
+
+
+def test_a_folder_leaves_out_many_small_files(tmp_path: Path) -> None:
+    for day in range(parquet.MANY + 6):
+        write_parquet(tmp_path / f"day={day}" / "p.parquet", {"v": [day]})
+    splits = items_of(ps.read_parquet(tmp_path)).splits(1 << 20, [Bound("day", "==", 2)])
+    assert sum(split.rows for split in splits) == 1
 
 
 def test_rows_with_long_lists_come_in_small_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

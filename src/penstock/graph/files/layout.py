@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.errors import DataError, GraphError, quoted
 from penstock.graph.files.keys import constants, key_types, refuse_clash, supported
 from penstock.graph.files.paths import File
-from penstock.graph.flat import empty, flatten, wanted
+from penstock.graph.flat import empty, flatten
 from penstock.graph.source import fields_of
 from penstock.graph.split import chosen
 
@@ -38,11 +38,16 @@ class Layout:
     def own_fields(self) -> dict[str, pa.DataType]:
         return {field.name: field.type for field in empty(self.schema).schema}
 
+    @cached_property
+    def roots(self) -> dict[str, str]:
+        """The column of the files that each of their fields is made of."""
+        return {flat: field.name for field in self.schema for flat in empty(pa.schema([field])).schema.names}
+
     def wanted(self, columns: Collection[str] | None) -> tuple[list[str], list[str]]:
         """The flat columns to give, and the columns to read in the files for them: at least one, to know the rows."""
         flat = chosen(self.fields, columns)
-        _, roots = wanted(self.schema, [name for name in flat if name in self.own_fields])
-        return flat, roots
+        own = chosen(self.own_fields, [name for name in flat if name in self.own_fields])
+        return flat, list(dict.fromkeys(self.roots[name] for name in own))
 
     def finished(self, batch: pa.RecordBatch, file: File, flat: Sequence[str]) -> pa.RecordBatch:
         """The flat columns `flat` of what was read from a file, in the types of the fields."""

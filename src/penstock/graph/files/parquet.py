@@ -27,6 +27,8 @@ BATCH_BYTES = 16 << 20
 """A batch is cut so that its columns take about so much, however many rows were asked for."""
 
 FOOTERS_AT_ONCE = 8
+MANY, SMALL_BYTES = 64, 1 << 18
+"""Of so many files, those of at most so many bytes are not worth a look at their footers before they are read."""
 
 
 def read_items(source: str, path: Any, schema: Any, partitions: bool) -> FileItems:
@@ -65,15 +67,32 @@ class ParquetCut:
     ) -> Sequence[Split]:
         files = [file for file in files if file.size]
         if about_bytes == UNCUT and not bounds:  # nothing to decide, so that each footer is read when its turn comes
-            return joined((RowGroups(self.layout, self.first, file, 0, None, None, file.size) for file in files), UNCUT)
-        return list(_packed(self._groups(files, bounds, columns), about_bytes))
+            return joined(map(self._whole, files), UNCUT)
+        small = self._small(files, about_bytes, bounds)
+        return list(_packed(self._groups(files, () if small else bounds, columns, small), about_bytes))
+
+    def _small(self, files: Sequence[File], about_bytes: int, bounds: Sequence[Bound]) -> int:
+        """Up to how many bytes a file is read as a whole, without a look at its footer before.
+
+        Where items are left out, it must be known of all others how many they are. To leave out small files saves no
+        time, since a look at a footer takes as long as all of the file; but a folder may tell it of many at once.
+        """
+        small = min(about_bytes, SMALL_BYTES) if len(files) >= MANY else 0
+        needs_footers = any(bound.field in self.layout.keys for bound in bounds) or any(f.size > small for f in files)
+        return 0 if bounds and needs_footers else small
+
+    def _whole(self, file: File) -> RowGroups:
+        """All of a file, whose footer nobody has looked at."""
+        return RowGroups(self.layout, self.first, file, 0, None, None, file.size)
 
     def _groups(
-        self, files: Sequence[File], bounds: Sequence[Bound], columns: Collection[str] | None
+        self, files: Sequence[File], bounds: Sequence[Bound], columns: Collection[str] | None, small: int
     ) -> Iterator[Group]:
+        """What the files give, in order: each of at most `small` bytes as a whole, and of others the row groups."""
         with ThreadPoolExecutor(min(FOOTERS_AT_ONCE, len(files) or 1)) as pool:
-            for found in pool.map(lambda file: self._footer(file, bounds, columns), files):
-                yield from found
+            large = pool.map(lambda file: self._footer(file, bounds, columns), (f for f in files if f.size > small))
+            for file in files:
+                yield from [Group(self._whole(file), False)] if file.size <= small else next(large)
 
     def _footer(self, file: File, bounds: Sequence[Bound], columns: Collection[str] | None) -> list[Group]:
         """The row groups of a file, as its footer tells them."""
@@ -201,6 +220,8 @@ def opened(file: File) -> Iterator[Any]:
 
 def refuse_other_schema(layout: Layout, first: str, file: File, found: pa.Schema) -> None:
     """Refuse a file without the columns, or with columns of other types than the first file or the user's schema."""
+    if found.equals(layout.schema):
+        return  # as of most files: what follows is slow
     says = "schema=" if layout.is_declared else f"{first!r}"
     known = set(found.names)
     for field in layout.schema:
