@@ -70,16 +70,20 @@ def arriving(source: n.Source, arrivals: Iterable[Arrival], base: int = 0, *, is
 
     With `is_open` the stream does not end with the last of them: more may come another time.
     """
-    fields = source.items.fields
-    nothing = pa.RecordBatch.from_arrays([pa.array([], t) for t in fields.values()], names=list(fields))
     waiting, is_first, end = None, True, 0
     for arrival in arrivals:
         if waiting is not None:
             yield _numbered(waiting, base, end, is_first, is_last=False)
             base, is_first = base + waiting.rows.num_rows, False
         waiting, end = arrival, _end(arrival, end)
-    last = waiting or Arrival(nothing, (), np.empty(0, np.int64))
+    last = waiting or Arrival(no_items(source), (), np.empty(0, np.int64))
     yield _numbered(last, base, end, is_first, is_last=not is_open)
+
+
+def no_items(source: n.Source) -> pa.RecordBatch:
+    """A batch of a source without rows."""
+    fields = source.items.fields
+    return pa.RecordBatch.from_arrays([pa.array([], t) for t in fields.values()], names=list(fields))
 
 
 def _end(arrival: Arrival, before: int) -> int:

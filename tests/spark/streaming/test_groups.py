@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,14 @@ from tests.spark.streaming.test_bad_input import averages, written
 from tests.spark.streaming.test_streams import ran, readings, right, rows
 
 import penstock as ps
+from penstock.plan.cut import cut
+from penstock.spark.driver import results as job
+from penstock.spark.streaming.arrived import ArrivedFile
+from penstock.spark.streaming.bucket_partitions import stream_layout
 from penstock.spark.streaming.groups import MANY, MOST_FILES, Groups, grouped
+from penstock.spark.streaming.query import TASKS_A_CORE
+from penstock.spark.worker import task
+from penstock.spark.worker.block import Origin, blocks
 
 COUNT = MANY + 6
 
@@ -67,6 +76,28 @@ def test_an_error_behind_keys_names_its_file(folder: Path, spark: Any) -> None:
     keyed = ps.read_parquet(folder / "in").key_by("device").map(inverse=shared, state=Count)
     with pytest.raises(ps.FunctionError, match=r"an item of .*f038\.parquet"):
         run(keyed, folder, spark)
+
+
+def test_files_are_put_into_few_tasks(folder: Path, spark: Any) -> None:
+    """Spark gives a task to every 32 small files, by a setting of the session in which the stream was started."""
+    handle = run(averages(folder), folder, spark)
+    plan = handle.running.query._jsq.explainInternal(False)
+    assert f"Coalesce {TASKS_A_CORE * spark.sparkContext.defaultParallelism}\n" in plan
+
+
+def test_what_is_read_is_decided_once_for_a_group(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    leaf = averages(folder).node
+    items = leaf.source.items
+    made = cut([leaf], [])
+    program = job.program_of(made, stream_layout(made, 2), job.CollectWriter, {}, {}, {})
+    origins = tuple(Origin(True, f"file://{file.path}") for file in items.files)
+    splits = [ArrivedFile(items.without_files(), file.path, file.size) for file in items.files]
+    calls: list[Any] = []
+    used_columns = task.used_columns
+    monkeypatch.setattr(task, "used_columns", lambda tree: calls.append(tree) or used_columns(tree))
+    rows = list(task.run_files(replace(program, origin=origins[0], files=origins), 0, splits))
+    (counted,) = [pickle.loads(block.head) for each in rows for block in blocks(each) if block.stage == task.COUNTED]
+    assert (counted.items, len(counted.origins), len(calls)) == (2 * COUNT, COUNT, 1)
 
 
 # Which files are read together

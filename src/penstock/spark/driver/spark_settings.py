@@ -75,12 +75,8 @@ STREAMS = {
 }
 
 # The same, where the user has not set them. Spark keeps 100 versions of the state, each with all that its batch wrote.
-# A start needs the last; with ten there is an older snapshot behind its own. Small files count for little when Spark
-# puts them together for tasks: there are some tasks for thousands of files, and not one for every 32.
-STREAMS_UNLESS_SET = {
-    "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.files.openCostInBytes": str(256 << 10),
-}
+# A start needs the last; with ten there is an older snapshot behind its own.
+STREAMS_UNLESS_SET = {"spark.sql.streaming.minBatchesToRetain": "10"}
 
 # Spark's usual way to write small files forks a process for each, on a filesystem like this: some 40 ms, several times
 # in a micro-batch. This one renames as well.

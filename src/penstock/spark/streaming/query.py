@@ -62,6 +62,8 @@ COUNTS = ("keys", "pages", "touched", "written", "state_bytes")
 """What the tasks count of their state."""
 GROUPS_A_CORE = 4
 """How many groups of small files there are, for each task that runs at a time."""
+TASKS_A_CORE = 8
+"""Into how many tasks the files of a micro-batch are put at most, for each that runs at a time."""
 KEPT_BATCHES = 100
 """Of how many micro-batches the records stay."""
 
@@ -233,9 +235,9 @@ class StreamQuery:
         """The first stage, over files or over a DataFrame; what signals send is beside it."""
         task = over_arrived(held, reader)
         if isinstance(self.items, FileItems):
-            arrived = self._arrived()
             # Which item is the n-th can be known only by reading one file after the other.
-            return (arrived if self.plan is None else arrived.coalesce(1)).mapInArrow(task, ROWS)
+            tasks = TASKS_A_CORE * self._at_a_time() if self.plan is None else 1
+            return self._arrived().coalesce(tasks).mapInArrow(task, ROWS)
         order = self.items.order_by
         rows = self.items.used({*used_columns(Tree(self.cut.stages[0].leaves)), *order})
         found: DataFrame = (rows.coalesce(1) if order else rows).mapInArrow(over_frame(held, order), ROWS)
@@ -327,10 +329,12 @@ class StreamQuery:
         """Have the tasks of the micro-batch read its files in groups, where these are many."""
         if self.cut.is_whole or self.is_guarded or not isinstance(self.items, FileItems):
             return  # one task reads them all, or letters name the file by its sender
-        context = self.spark.sparkContext
-        wanted = GROUPS_A_CORE * max(1, int(context.defaultParallelism))
-        name = plan_groups(self.checkpoint, self.items, paths, wanted)
-        context.setLocalProperty(PROPERTY, name)  # type: ignore[arg-type]  # None takes it away
+        name = plan_groups(self.checkpoint, self.items, paths, GROUPS_A_CORE * self._at_a_time())
+        self.spark.sparkContext.setLocalProperty(PROPERTY, name)  # type: ignore[arg-type]  # None takes it away
+
+    def _at_a_time(self) -> int:
+        """How many tasks run at a time."""
+        return max(1, int(self.spark.sparkContext.defaultParallelism))
 
     def _counts(self, counted: Sequence[Counted]) -> dict[str, Any]:
         """What a batch did, in numbers."""

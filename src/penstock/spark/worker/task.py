@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from penstock.engine.intake import Arrival, Batch, arriving
+from penstock.engine.intake import Arrival, Batch, arriving, no_items
 from penstock.engine.run import Run, Runner
 from penstock.engine.scheduler import Scheduler
 from penstock.engine.statistics import Statistics
@@ -209,14 +209,21 @@ def run_whole(program: Program, splits: Sequence[Split]) -> Iterator[pa.RecordBa
     return _guarded(program, program.stages[0], 0, lambda: _splits_in(program, list(enumerate(splits))))
 
 
+def _read_columns(program: Program) -> list[str]:
+    """The fields of the source that are read: those that the first stage uses, and those that a placer looks at."""
+    used, placer = used_columns(Tree(program.stages[0].leaves)), program.placer
+    return used if placer is None else list(dict.fromkeys([*used, *placer.fields]))
+
+
 def _splits_in(
-    program: Program, splits: Sequence[tuple[int, Split]], keeper: Keeper | None = None, base: int | None = None
+    program: Program,
+    splits: Sequence[tuple[int, Split]],
+    keeper: Keeper | None = None,
+    base: int | None = None,
+    used: list[str] | None = None,
 ) -> Given:
-    tree = Tree(program.stages[0].leaves)
-    source = tree.source
-    used, placer = used_columns(tree), program.placer
-    if placer is not None:
-        used += [name for name in placer.fields if name not in used]
+    source, placer = program.stages[0].leaves[0].source, program.placer
+    used = _read_columns(program) if used is None else used
     at_most = program.options.get("batch_items") or SPLIT_ITEMS
     is_guarded = program.options.get("on_error") == "skip"
     if base is None:
@@ -237,7 +244,7 @@ def _splits_in(
                 offset += rows.num_rows
             origins.counts[number] = offset
             if placed:
-                yield Arrival(_nothing(source), tuple((0, signal) for _, signal in placed))
+                yield Arrival(no_items(source), tuple((0, signal) for _, signal in placed))
             begin += offset
 
     size = sum(split.bytes for _, split in splits)
@@ -262,6 +269,7 @@ class Legs:
     def __init__(self, source: n.Source, program: Program, splits: Sequence[Split], origins: Origins) -> None:
         self.source, self.program, self.splits, self.origins = source, program, splits, origins
         self.file, self.base, self.items = 0, 0, 0
+        self.used = _read_columns(program)
         self.batches = self._batches()
 
     def __iter__(self) -> Iterator[Batch]:
@@ -281,7 +289,7 @@ class Legs:
     def _batches(self) -> Iterator[Batch]:
         if self.file >= len(self.splits):
             return iter(())
-        read = _splits_in(self.program, [(self.file, self.splits[self.file])], base=self.base)
+        read = _splits_in(self.program, [(self.file, self.splits[self.file])], base=self.base, used=self.used)
         self.origins.begin(self.file, self.base)
         return read.batches if self.file + 1 == len(self.splits) else _unended(read.batches)
 
@@ -309,11 +317,6 @@ class Given:
 
 SPLIT_ITEMS = 1 << 18
 """How many items of a split are taken at a time, unless said: enough to be fast, and little memory."""
-
-
-def _nothing(source: n.Source) -> pa.RecordBatch:
-    fields = source.items.fields
-    return pa.RecordBatch.from_arrays([pa.array([], t) for t in fields.values()], names=list(fields))
 
 
 def run_nothing(program: Program) -> Iterator[pa.RecordBatch]:
