@@ -2,8 +2,8 @@
 
 Spark's source of files remembers the files that it has taken until they are dated more than `maxFileAge` before the
 newest of them, so that the list stays bounded. It takes no file that is older than that when it comes, and says
-nothing. What we remember ourselves is bounded by the same date (`stream_progress.Waiting`). One file dated in the future, by a
-wrong clock, moves that bound beyond all files that are still to come.
+nothing. What we remember ourselves is bounded by the same date (`stream_progress.Waiting`). One file dated in the
+future, by a wrong clock, moves that bound beyond all files that are still to come.
 
 So the age that Spark is given allows for what is dated ahead of the clock when the stream starts, and whatever Spark
 passes over all the same is an error, with the name of the file.
