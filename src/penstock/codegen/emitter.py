@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line, so many blocks deep. Text that depends on lines still to come is a function of no arguments."""
+
+    depth: int
+    text: str | Callable[[], Iterable[str]]
+
+    def render(self) -> Iterator[str]:
+        texts = (self.text,) if isinstance(self.text, str) else self.text()
+        return ("    " * self.depth + text for text in texts)
 
 
 class Emitter:
-    """Lines of Python source with their indentation, and names that are used only once."""
+    """Writes lines of Python source at a depth."""
 
-    def __init__(self, names: Iterator[int]) -> None:
-        self.lines: list[str] = []
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
         self.depth = 0
-        self._names = names
+        self._names = count()
 
     def line(self, text: str) -> None:
-        self.lines.append("    " * self.depth + text)
+        self.lines.append(Line(self.depth, text))
+
+    def later(self, text: Callable[[], Iterable[str]]) -> None:
+        """Leave room for lines that are known only when the whole loop is written."""
+        self.lines.append(Line(self.depth, text))
 
     @contextmanager
     def block(self, header: str) -> Iterator[None]:
-        """An indented block; an empty one says `pass`."""
+        """An indented block; an empty one is `pass`."""
         self.line(f"{header}:")
         self.depth += 1
         before = len(self.lines)
@@ -32,10 +50,18 @@ class Emitter:
         return f"{prefix}{next(self._names)}"
 
     @contextmanager
-    def aside(self) -> Iterator[list[str]]:
-        """Write lines apart, to be put in their place later; they are as deep as this writer is now."""
-        kept, self.lines = self.lines, []
+    def aside(self) -> Iterator[list[Line]]:
+        """Write lines apart, to be put in their place later, at whatever depth that is."""
+        lines, depth = self.lines, self.depth
+        self.lines, self.depth = [], 0
         try:
             yield self.lines
         finally:
-            self.lines = kept
+            self.lines, self.depth = lines, depth
+
+    def put(self, lines: Iterable[Line]) -> None:
+        """Put lines here that were written apart."""
+        self.lines += [replace(line, depth=self.depth + line.depth) for line in lines]
+
+    def render(self) -> str:
+        return "".join(f"{text}\n" for line in self.lines for text in line.render())

@@ -3,24 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.codegen.outlets import Buffer, Heap, Sink
 from penstock.codegen.site import Column
 from penstock.graph import nodes as n
+from penstock.graph.faults import FaultKind
 from penstock.graph.function import Function
 from penstock.graph.record import Record, Signal
 from penstock.graph.window import Timed
 from penstock.plan.segment import Segment
+
+if TYPE_CHECKING:
+    from penstock.codegen.signature import Signature
+
+
+class Stop(IntEnum):
+    """How far a loop was when it returned. It returns before it is done where room is short."""
+
+    FIRST = 0
+    ROWS = 1
+    END = 2
+    DONE = 3
+
+
+class GuardForm(Enum):
+    """What a guarded call gives besides whether it raised: the results, or nothing, so that it is called again."""
+
+    RETURNS = "returns"
+    TRIES = "tries"
 
 
 @dataclass(frozen=True)
 class Fault:
     """Something that the loop found wrong in an item: what kind, and the node."""
 
-    kind: str
+    kind: FaultKind
     node: n.GraphNode
     what: str = ""
     function: Function | None = None
@@ -28,9 +49,9 @@ class Fault:
 
 @dataclass(frozen=True)
 class Guard:
-    """How a function is called that may fail: `form` is "returns" or "tries" (`codegen/guarded_rules.py`)."""
+    """How a function is called that may fail (`codegen/guarded_rules.py`)."""
 
-    form: str
+    form: GuardForm
     function: Function
     most: int
     """How many outputs a generator may push."""
@@ -72,11 +93,14 @@ class Cells:
 
 
 @dataclass
-class Code:
+class GeneratedLoop:
     """A loop's source, and all that the engine must give it."""
 
+    segment: Segment
+    clocks: tuple[str, ...]
+    """The clocks by which the marks that enter have positions."""
+    signature: Signature = field(init=False)
     source: str = ""
-    segment: Segment | None = None
     inputs: list[Input] = field(default_factory=list)
     keys: dict[str, Keys] = field(default_factory=dict)
     key_values: dict[str, n.KeyBy] = field(default_factory=dict)
@@ -106,6 +130,3 @@ class Code:
     counts_outputs: bool = False
     block: int = 0
     """Where the loop notes only the first row of so many, and nothing in it is changed by running a row again."""
-    arguments: list[str] = field(default_factory=list)
-    clocks: tuple[str, ...] = ()
-    """The clocks by which the marks that enter have places."""

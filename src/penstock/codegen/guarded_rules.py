@@ -13,26 +13,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from penstock.codegen.generated import Guard
-from penstock.codegen.outlets import WHICH
+from penstock.codegen.generated import Guard, GuardForm
+from penstock.codegen.item_rules import unless
+from penstock.codegen.key_records import hook_record, scratch, slot_of, state_array
+from penstock.codegen.loop_context import LoopContext
 from penstock.codegen.site import Level, Local, Site
+from penstock.codegen.travel import ItemRule, Rules
+from penstock.codegen.traverse import send
 from penstock.codegen.window_rules import has_no_bounds
 from penstock.graph import nodes as n
 from penstock.graph import types
+from penstock.graph.faults import FaultKind
 from penstock.graph.function import Function
 from penstock.graph.record import Record
 from penstock.graph.window import Found, Timed
-
-if TYPE_CHECKING:
-    from penstock.codegen.rules import LoopWriter
 
 
 class Attempt:
     """What one node does with one item, up to where it hands something on."""
 
-    def __init__(self, loop: LoopWriter, node: n.GraphNode, site: Site) -> None:
+    def __init__(self, loop: LoopContext, node: n.GraphNode, site: Site) -> None:
         self.loop, self.node, self.site, self.out = loop, node, site, loop.out
         self.ok, self.which = loop.out.fresh("ok"), loop.out.fresh("bad")
         self.saved: str | None = None
@@ -47,14 +49,14 @@ class Attempt:
         node, loop = self.node, self.loop
         self.name, self.array, self.slot = "state", "", "0"
         if isinstance(node, n.Through):
-            self.name, self.array, self.record = "self", loop.record(node.hooks, node), node.hooks
+            self.name, self.array, self.record = "self", hook_record(loop, node, node.hooks), node.hooks
         elif isinstance(node, n.Stateful) and not isinstance(node, n.KeyedAggregate) and node.state is not None:
-            self.array, self.slot, self.record = loop.state_array(node), loop.slot_of(node, self.site), node.state
+            self.array, self.slot, self.record = state_array(loop, node), slot_of(loop, node, self.site), node.state
         if self.record is None:
             return
         self.records = {self.name: f"{self.array}[{self.slot}]"}
-        self.saved = loop.scratch(self.record, node, "s")
-        loop.letters[node].saved = self.record
+        self.saved = scratch(loop, node, self.record, "s")
+        loop.exits.letters[node].saved = self.record
         self.out.line(f"{self.saved}[0] = {self.array}[{self.slot}]")
 
     @contextmanager
@@ -67,16 +69,16 @@ class Attempt:
         if not all(types.is_scalar(t) for t in function.returns):
             return self._call_twice(names, function)
         with self._if_well() as site:
-            call = self.loop.call(function, site, self.records)
+            call = self.loop.calls.call(function, site, self.records)
             locals_ = [self.out.fresh() for _ in function.returns]
-            self._guarded(call, function, "returns", locals_)
+            self._guarded(call, function, GuardForm.RETURNS, locals_)
         return dict(zip(names, map(Local, locals_), strict=True))
 
     def _call_twice(self, names: tuple[str, ...], function: Function) -> Level:
         self.attempt(function, "t")
         with self._if_well() as site:
-            call = self.loop.call(function, site, self.records)
-            results = self.loop.results(self.node, names, function, call)
+            call = self.loop.calls.call(function, site, self.records)
+            results = self.loop.calls.results(self.node, names, function, call)
         return dict(zip(names, results, strict=True))
 
     def attempt(self, function: Function, suffix: str = "s") -> None:
@@ -84,15 +86,15 @@ class Attempt:
         saved = self.saved
         with self._if_well() as site:
             if self.record is not None and suffix != "s":  # other functions of the node may have changed it by now
-                saved = self.loop.scratch(self.record, self.node, suffix)
+                saved = scratch(self.loop, self.node, self.record, suffix)
                 self.out.line(f"{saved}[0] = {self.array}[{self.slot}]")
-            call = self.loop.call(function, site, self.records)
-            self._guarded(call, function, "tries", [])
+            call = self.loop.calls.call(function, site, self.records)
+            self._guarded(call, function, GuardForm.TRIES, [])
             if saved is not None:
                 with self.out.block(f"if {self.ok}"):
                     self.out.line(f"again({self.array}, {self.slot}, {saved})")
 
-    def _guarded(self, call: str, function: Function, form: str, results: list[str]) -> None:
+    def _guarded(self, call: str, function: Function, form: GuardForm, results: list[str]) -> None:
         number = self.loop.code.functions.index(function)
         most = getattr(self.node, "at_most", 0) if function.is_generator else 0
         self.loop.code.guards[number] = Guard(form, function, most)
@@ -104,7 +106,7 @@ class Attempt:
         self.out.line(f"{pushed} = g{call.removeprefix('f')}")
         self.out.line(f"{self.ok} = 0 <= {pushed} <= {most}")
         with self.out.block(f"if {pushed} > {most}"):
-            self.out.line(f"{self.which} = -{self.loop.fault_number('too_many', self.node)}")
+            self.out.line(f"{self.which} = -{self.loop.calls.fault_number(FaultKind.TOO_MANY, self.node)}")
 
     @contextmanager
     def passed(self) -> Iterator[Site]:
@@ -114,38 +116,27 @@ class Attempt:
         with self.out.block("else"):
             if self.saved is not None:
                 self.out.line(f"{self.array}[{self.slot}] = {self.saved}[0]")
-            write_letter(self.loop, self.node, self.site.fork(aligned=False), self.which, self.saved)
+            self.loop.exits.letter(self.node, self.site.fork(aligned=False), self.which, self.saved)
 
 
-def write_letter(loop: LoopWriter, node: n.GraphNode, site: Site, which: str, saved: str | None = None) -> None:
-    """Note an item that fails at a node: its index, its fields, which function or fault it was, and the record."""
-    sink = loop.letters[node]
-    outlet = sink.items
-    outlet.buffer.reserve(site)
-    level: Level = {name: site.find(name)[1] for name in loop.letter_fields(node)}
-    if saved is not None:
-        loop.out.line(f"{outlet.buffer.name}_state[unsigned({outlet.buffer.count})] = {saved}[0]")
-    loop.write_row(outlet, level | {WHICH: Local(which), n.PLACE: loop.place(site)}, site)
-
-
-def _map(loop: LoopWriter, node: n.Map, site: Site) -> None:
+def map_item(loop: LoopContext, node: n.Map, site: Site) -> None:
     attempt = Attempt(loop, node, site)
     made: Level = {}
     for names, function in node.outputs:
         made |= attempt.call(names, function)
     with attempt.passed() as inner:
-        loop.send(node, inner.with_own(inner.own | made))
+        send(loop, node, inner.with_own(inner.own | made))
 
 
-def _filter(loop: LoopWriter, node: n.Filter, site: Site) -> None:
+def filter_item(loop: LoopContext, node: n.Filter, site: Site) -> None:
     attempt = Attempt(loop, node, site)
     (passes,) = attempt.call(("",), node.predicate).values()
     assert isinstance(passes, Local)
     with attempt.passed() as inner, loop.out.block(f"if {passes.name}"):
-        loop.send(node, inner.fork())
+        send(loop, node, inner.fork())
 
 
-def _emit(loop: LoopWriter, node: n.Emit, site: Site) -> None:
+def emit_item(loop: LoopContext, node: n.Emit, site: Site) -> None:
     attempt = Attempt(loop, node, site)
     (emits,) = attempt.call(("",), node.when).values()
     assert isinstance(emits, Local)
@@ -153,61 +144,50 @@ def _emit(loop: LoopWriter, node: n.Emit, site: Site) -> None:
         for function in node.values.values():
             attempt.attempt(function)
     with attempt.passed() as inner:
-        plain_rule(loop, node, inner)
+        _plain_rule(loop, node, inner)
 
 
-def _tried(function_of: Callable[[Any], Function | None]) -> Callable[..., None]:
+def _tried(function_of: Callable[[Any], Function | None]) -> ItemRule:
     """The rule of a node with one function: try it, and then what the node does where nothing can fail."""
 
-    def rule(loop: LoopWriter, node: Any, site: Site) -> None:
+    def rule(loop: LoopContext, node: Any, site: Site) -> None:
         function = function_of(node)
         if function is None:
-            plain_rule(loop, node, site)
+            _plain_rule(loop, node, site)
             return
         attempt = Attempt(loop, node, site)
         attempt.attempt(function)
         with attempt.passed() as inner:
-            plain_rule(loop, node, inner)
+            _plain_rule(loop, node, inner)
 
     return rule
 
 
-def plain_rule(loop: LoopWriter, node: n.GraphNode, site: Site) -> None:
-    from penstock.codegen.rules import ITEM
+def _plain_rule(loop: LoopContext, node: n.GraphNode, site: Site) -> None:
+    rules = loop.rules[type(node)]
+    assert isinstance(rules, Rules)
+    rules.item(loop, node, site)
 
-    ITEM[type(node)](loop, node, site)
 
-
-def _keyed_aggregate(loop: LoopWriter, node: n.KeyedAggregate, site: Site) -> None:
+def keyed_aggregate_item(loop: LoopContext, node: n.KeyedAggregate, site: Site) -> None:
     if isinstance(node.window, Timed):
-        _timed(loop, node, site)
+        timed_item(loop, node, site)
     else:
         _tried(_start)(loop, node, site)
 
 
-def _timed(loop: LoopWriter, node: n.KeyedAggregate | n.LateItems, site: Site) -> None:
+def timed_item(loop: LoopContext, node: n.KeyedAggregate | n.LateItems, site: Site) -> None:
     """Items go by their times into windows: one whose time has none is skipped before its key is known of."""
     window = node.window
     assert isinstance(window, Timed)
-    with loop.unless(has_no_bounds(loop, window, site), "bad_time", node, site, window.field) as inner:
-        plain_rule(loop, node, inner)
+    with unless(loop, has_no_bounds(loop, window, site), FaultKind.BAD_TIME, node, site, window.field) as inner:
+        _plain_rule(loop, node, inner)
 
 
 def _start(node: n.KeyedAggregate) -> Function | None:
     return node.window.start if isinstance(node.window, Found) else None
 
 
-GUARDED: dict[type[n.GraphNode], Callable[..., None]] = {
-    n.Map: _map,
-    n.Filter: _filter,
-    n.FlatMap: _tried(lambda node: node.function),
-    n.Through: _tried(lambda node: node.run),
-    n.Regions: _tried(lambda node: node.start),
-    n.KeyedAggregate: _keyed_aggregate,
-    n.LateItems: _timed,
-    n.Emit: _emit,
-}
-"""How an item is handled that may fail, for the kinds of nodes with functions. In others `unless` finds faults."""
-
-FAILING = (*GUARDED, n.KeyBy, n.Enumerate)
-"""The kinds of nodes at which an item may fail."""
+flat_map_item = _tried(lambda node: node.function)
+through_item = _tried(lambda node: node.run)
+regions_item = _tried(lambda node: node.start)

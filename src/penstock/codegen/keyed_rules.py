@@ -1,34 +1,60 @@
-"""The code of an aggregate by key: accumulators in cells, one for each window or region of a key that may be open.
+"""The code of keys and of aggregates by key.
 
-A key has as many cells as windows can be open at once, and window q lies in cell q modulo that number, so that no two
-that are open share one. A cell knows how many items it has had; 0 says that its window is not open. Windows of time are
-in `codegen/window_rules.py`.
+Accumulators lie in cells, one for each window or region of a key that may be open. A key has as many cells as windows
+can be open at once, and window q lies in cell q modulo that number, so that no two that are open share one. A cell
+knows how many items it has had; 0 stands for a window that is not open. Windows of time are in `window_rules.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from penstock.codegen.accumulate import Accumulator
-from penstock.codegen.generated import Cells
+from penstock.codegen.end_rules import arriving, end_keys, note_arrival
+from penstock.codegen.exits import origin_of
+from penstock.codegen.generated import Cells, Input, Keys
+from penstock.codegen.item_rules import unless
+from penstock.codegen.key_records import key_level, slot_of, state_array
+from penstock.codegen.loop_context import LoopContext
 from penstock.codegen.site import Level, Local, Site, Value, cast
+from penstock.codegen.traverse import send
+from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.aggregate import Builtin
+from penstock.graph.faults import FaultKind
+from penstock.graph.needs import key_field
 from penstock.graph.window import Counted, Found, Timed, Whole
 
-if TYPE_CHECKING:
-    from penstock.codegen.rules import LoopWriter
+
+def key_by_item(loop: LoopContext, node: n.KeyBy, site: Site) -> None:
+    """Take the number of the item's key, which the engine finds for a whole column before the loop runs."""
+    name, inputs = f"k{loop.number(node)}", [_entered(loop, node, site, field) for field in node.names]
+    levels = [each.level for each in inputs]
+    level = None if None in levels else max(depth for depth in levels if depth is not None)
+    loop.code.keys[name] = Keys(node, tuple(inputs), level)
+    slot = loop.calls.assign(f"as_int({name}[{'u' if level is None else f'q{level}'}])")
+    fields = " or ".join(map(repr, node.names))
+    with unless(loop, f"{slot.name} < 0", FaultKind.NAN_KEY, node, site, fields) as inner:
+        send(loop, node, inner.with_own(inner.own | {key_field(loop.tree, node): slot}))
+
+
+def _entered(loop: LoopContext, node: n.KeyBy, site: Site, field: str) -> Input:
+    """The column that a field of a key entered by."""
+    origin = origin_of(site.find(field)[1])
+    column = next((each for each in loop.code.inputs if origin and each.column == origin.column), None)
+    if column is None:
+        raise InternalError(f"{node.label}: a computed key was not cut off before it is numbered")
+    return column
 
 
 class CellAccumulator(Accumulator):
     """Accumulators whose variables are fields of a cell: of that which the variable named `cell` says."""
 
-    def __init__(self, loop: LoopWriter, node: n.KeyedAggregate) -> None:
+    def __init__(self, loop: LoopContext, node: n.KeyedAggregate) -> None:
         super().__init__(loop, node, is_carried=True)
-        self.name, self.cell = f"ce{loop.tree.number[node]}", ""
+        self.name, self.cell = f"ce{loop.number(node)}", ""
         self.cells = loop.code.cells.setdefault(self.name, Cells(node, node.window.open_at_once))
         if isinstance(node.window, Timed):
             self.cells.fields |= {"q": "i8", "r": "i8", "s": "i8"}
@@ -69,23 +95,21 @@ class CellAccumulator(Accumulator):
         for name in self.node.results:
             value = own[name]
             if isinstance(value, Local):  # as a plain number, whatever the array gave
-                local = self.loop.out.fresh()
-                self.loop.out.line(f"{local} = {cast(self.node.shape.fields[name])}({value.name})")
-                own[name] = Local(local)
+                own[name] = self.loop.calls.assign(f"{cast(self.node.shape.fields[name])}({value.name})")
         return own
 
 
 class KeyedFold:
     """One aggregate by key in one loop: what happens with an item, and at the end of the stream for each key."""
 
-    def __init__(self, loop: LoopWriter, node: n.KeyedAggregate) -> None:
+    def __init__(self, loop: LoopContext, node: n.KeyedAggregate) -> None:
         self.loop, self.node, self.window = loop, node, node.window
         self.accumulator = CellAccumulator(loop, node)
-        self.state = loop.state_array(node)
+        self.state = state_array(loop, node)
         self.width = node.window.open_at_once
 
     def item(self, site: Site) -> None:
-        slot = self.loop.slot_of(self.node, site)
+        slot = slot_of(self.loop, self.node, site)
         if isinstance(self.window, Whole):
             self._item_of_whole(slot, site)
         elif isinstance(self.window, Counted):
@@ -93,8 +117,11 @@ class KeyedFold:
         elif isinstance(self.window, Found):
             self._item_of_region(self.window, slot, site)
 
-    def end(self, slot: str, site: Site) -> None:
-        """Close what is open of a key."""
+    def end_all(self) -> None:
+        """The end of the stream: close what is open of each key."""
+        end_keys(self.loop, self.node, self._end)
+
+    def _end(self, slot: str, site: Site) -> None:
         if isinstance(self.window, (Whole, Found)):
             self.accumulator.cell = slot
             self._give(slot, self._first(), site)
@@ -105,7 +132,7 @@ class KeyedFold:
 
     def _item_of_whole(self, slot: str, site: Site) -> None:
         self.accumulator.cell = slot
-        with self.loop.arriving(self.node, slot, site):
+        with arriving(self.loop, self.node, slot, site):
             self.accumulator.begin(self._key_site(slot, site.fork()))
         self.accumulator.add(site)
 
@@ -119,22 +146,19 @@ class KeyedFold:
             out.line(f"{count} = 0")
         with out.block(f"if {count} == 0"):
             inner = site.fork()
-            with self.loop.arriving(self.node, slot, inner):
-                pass
-            kept = {name: self.loop.scalar_or_ref(old, inner) for name, old in window.kept.items()}
+            note_arrival(self.loop, self.node, slot, inner)
+            kept = {name: self.loop.calls.find(old, inner) for name, old in window.kept.items()}
             for name, value in kept.items():
-                self.loop.capture(self._kept(name), value)
-            self.accumulator.begin(inner.with_own(self.loop.key_level(self.node, slot) | kept))
+                self.loop.carried.capture(self._kept(name), value)
+            self.accumulator.begin(inner.with_own(key_level(self.loop, self.node, slot) | kept))
         out.line(f"{count} += 1")
         self.accumulator.add(site)
 
     def _begins(self, window: Found, site: Site) -> str:
         """The test whether an item begins a region that is not the first of its key."""
         if window.start is not None:
-            begins = self.loop.out.fresh("b")
-            self.loop.out.line(f"{begins} = {self.loop.call(window.start, site, {})}")  # asked of every item
-            return begins
-        values = [(name, self.loop.scalar_or_ref(name, site)) for name in window.by]
+            return self.loop.calls.assign(self.loop.calls.call(window.start, site, {}), "b").name  # asked of every item
+        values = [(name, self.loop.calls.find(name, site)) for name in window.by]
         return " or ".join(f"not {self._kept(name).name} == {v.name}" for name, v in values if isinstance(v, Local))
 
     def _kept(self, name: str) -> Local:
@@ -152,8 +176,7 @@ class KeyedFold:
     def _item_of_count(self, window: Counted, slot: str, site: Site) -> None:
         out, count, every = self.loop.out, window.count, window.every
         if self.node.has_end:
-            with self.loop.arriving(self.node, slot, site):
-                pass
+            note_arrival(self.loop, self.node, slot, site)
         place = self._progress(slot)
         out.line(f"{self._held(slot)} = {place} + 1")
         first = f"max(0, ({place} - {count}) // {every} + 1)"
@@ -161,8 +184,7 @@ class KeyedFold:
             self._add(slot, site.fork())
         full = f"{place} + 1 - {count}"
         with out.block(f"if {full} >= 0 and ({full}) % {every} == 0"):
-            number = out.fresh("q")
-            out.line(f"{number} = ({full}) // {every}")
+            number = self.loop.calls.assign(f"({full}) // {every}", "q").name
             self._choose(slot, number)
             self._give(slot, self._bounds(f"{number} * {every}", f"{place} + 1"), site.fork(aligned=False))
             out.line(f"{self.accumulator.field('n')} = 0")
@@ -183,9 +205,7 @@ class KeyedFold:
 
     def _progress(self, slot: str) -> str:
         """A variable with how far a key is: its number of items, or its rank."""
-        local = self.loop.out.fresh()
-        self.loop.out.line(f"{local} = as_int({self._held(slot)})")
-        return local
+        return self.loop.calls.assign(f"as_int({self._held(slot)})").name
 
     @contextmanager
     def _windows(self, slot: str, first: str, stop: str, site: Site) -> Iterator[str]:
@@ -196,10 +216,8 @@ class KeyedFold:
             yield number
 
     def _choose(self, slot: str, number: str) -> None:
-        cell = self.loop.out.fresh("c")
-        place = slot if self.width == 1 else f"{slot} * {self.width} + {number} % {self.width}"
-        self.loop.out.line(f"{cell} = {place}")
-        self.accumulator.cell = cell
+        index = slot if self.width == 1 else f"{slot} * {self.width} + {number} % {self.width}"
+        self.accumulator.cell = self.loop.calls.assign(index, "c").name
 
     def _add(self, slot: str, site: Site) -> None:
         count = self.accumulator.field("n")
@@ -209,7 +227,7 @@ class KeyedFold:
         self.accumulator.add(site)
 
     def _key_site(self, slot: str, site: Site) -> Site:
-        return site.with_own(self.loop.key_level(self.node, slot))
+        return site.with_own(key_level(self.loop, self.node, slot))
 
     def _many(self, site: Site) -> Site:
         """The place inside a loop over the windows that close."""
@@ -221,10 +239,8 @@ class KeyedFold:
     def _give(self, slot: str, added: Mapping[str, str], site: Site) -> None:
         """Send what has come of a window, with what it adds to the fields of the key."""
         level: Level = {name: value for name, value in site.own.items() if name.startswith("#")}
-        level |= self.loop.key_level(self.node, slot)
+        level |= key_level(self.loop, self.node, slot)
         for name, value in added.items():
-            local = self.loop.out.fresh()
-            self.loop.out.line(f"{local} = {value}")
-            level[name] = Local(local)
+            level[name] = self.loop.calls.assign(value)
         own = self.accumulator.finish(site.with_own(level))
-        self.loop.send(self.node, site.with_own(own, aligned=False))
+        send(self.loop, self.node, site.with_own(own, aligned=False))

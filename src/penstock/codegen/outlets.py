@@ -9,14 +9,27 @@ import pyarrow as pa
 from penstock.codegen.site import Column, Site
 from penstock.graph import nodes as n
 from penstock.graph.record import Record
+from penstock.kernels.credit import SIGNAL
 from penstock.plan.segment import Segment
 
-OPEN, CLOSE = 0, 1
-"""Kinds of marks: 2 · depth + OPEN or CLOSE for a region, SIGNAL + the signal's number for a signal."""
 INDEX = "#index"
 """The hidden field that holds an item's index in the source."""
 WHICH = "#which"
 """The hidden field of a letter that says what failed: the number of a function, or less than 0, that of a fault."""
+
+
+def opening_kind(depth: int) -> int:
+    """The kind of the mark where a region of a depth opens."""
+    return 2 * depth
+
+
+def closing_kind(depth: int) -> int:
+    return 2 * depth + 1
+
+
+def signal_kind(number: int) -> int:
+    """The kind of the mark that a signal is."""
+    return SIGNAL + number
 
 
 def index_level(shape: n.Shape) -> int | None:
@@ -132,6 +145,10 @@ class Sink:
         assert self.marks is not None
         places = [f"_key{at}" for at in range(len(self.clocks))]
         return [f"{self.marks.name}{part}" for part in ("_kind", "_at", *places, *(["_from"] if places else []))]
+
+    @property
+    def saved_array(self) -> str:
+        return f"{self.items.buffer.name}_state"
 
     @property
     def is_cut(self) -> bool:

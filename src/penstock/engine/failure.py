@@ -12,6 +12,7 @@ from penstock.engine.loop import Output, RunningLoop, index_at
 from penstock.errors import InternalError, PenstockError
 from penstock.graph import faults
 from penstock.graph import nodes as n
+from penstock.graph.faults import FaultKind
 from penstock.graph.source import to_plain
 from penstock.kernels import support
 from penstock.kernels.credit import SIGNAL
@@ -121,16 +122,16 @@ def _shown(value: pa.Array) -> Any:
         return value.cast(pa.large_binary())[0].as_py()
 
 
-_FAULTS: dict[str, Any] = {
-    "too_many": lambda node, what, index: faults.too_many(node, index),
-    "nan_key": faults.nan_key,
-    "unequal_lengths": lambda node, what, index: faults.unequal_lengths(node, index),
-    "empty_region": faults.empty_region,
-    "sum_overflow": faults.sum_overflow,
-    "bad_time": faults.bad_time,
-    "late_item": faults.late_item,
+_FAULTS: dict[FaultKind, Any] = {
+    FaultKind.TOO_MANY: lambda node, what, index: faults.too_many(node, index),
+    FaultKind.NAN_KEY: faults.nan_key,
+    FaultKind.UNEQUAL_LENGTHS: lambda node, what, index: faults.unequal_lengths(node, index),
+    FaultKind.EMPTY_REGION: faults.empty_region,
+    FaultKind.SUM_OVERFLOW: faults.sum_overflow,
+    FaultKind.BAD_TIME: faults.bad_time,
+    FaultKind.LATE_ITEM: faults.late_item,
 }
 _BAD_RESULTS = {
-    "array_size": "the result must hold {} elements",
-    "bad_utf8": "a result declared as a string must be valid UTF-8; declare it as bytes",
+    FaultKind.ARRAY_SIZE: "the result must hold {} elements",
+    FaultKind.BAD_UTF8: "a result declared as a string must be valid UTF-8; declare it as bytes",
 }

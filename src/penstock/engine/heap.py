@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from penstock.codegen.generated import Code
+from penstock.codegen.generated import GeneratedLoop
 from penstock.codegen.outlets import Heap
 from penstock.engine.columns import arrays_of, lists_to_arrow
 from penstock.graph import types
@@ -66,15 +66,11 @@ class HeldHeap:
 class Heaps:
     """All heaps of a loop. Their counts, and the indices into them that are carried, are integers of the loop."""
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: GeneratedLoop) -> None:
         self.place = {name: at for at, name in enumerate(code.integers)}
         self.held: dict[str, HeldHeap] = {}
         for heap in code.heaps:
             self.held[heap.name] = HeldHeap(heap, self.held[heap.refers.name] if heap.refers else None)
-
-    def arrays(self) -> list[np.ndarray]:
-        """The arrays that a loop is given, and gives back, larger where it had to grow them."""
-        return [array for heap in self.held.values() for array in (heap.offsets, heap.elements)]
 
     def take(self, arrays: list[np.ndarray], integers: np.ndarray) -> None:
         """Take the arrays back, and how far they are filled."""

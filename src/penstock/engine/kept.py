@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.codegen.generated import Code
+from penstock.codegen.generated import GeneratedLoop
 from penstock.engine.channel import Channel
 from penstock.engine.intake import arriving
 from penstock.engine.joint import JointNode
@@ -222,7 +222,7 @@ def key_groups(run: Run) -> list[KeyGroup]:
     return [KeyGroup(run, key) for key in nodes]
 
 
-def _stateful(code: Code) -> list[n.Stateful]:
+def _stateful(code: GeneratedLoop) -> list[n.Stateful]:
     return [*code.states.values(), *code.arrivals.values(), *(cells.node for cells in code.cells.values())]
 
 
@@ -240,7 +240,7 @@ class KeyGroup:
         for code in run.planned.codes.values():
             self._add(code, self.memory, run)
 
-    def _add(self, code: Code, memory: Memory, run: Run) -> None:
+    def _add(self, code: GeneratedLoop, memory: Memory, run: Run) -> None:
         for node in code.states.values():
             if node.given.key is self.key:
                 assert node.state is not None

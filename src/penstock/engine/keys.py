@@ -174,22 +174,22 @@ class KeyIndex:
 
     # The other way: from numbers to keys
 
-    def arrays(self) -> list[np.ndarray]:
-        """What a loop reads the fields of keys from.
+    def places(self) -> list[np.ndarray]:
+        """For each field of a key of several, the index of its value in `arrays` by the number of the key."""
+        if not self.pairs:
+            return []
+        self._decode()
+        return list(self.codes)
 
-        For a key of several fields, first for each the places of its values by the number of the key. Then for each
-        the values: integers, floats, or the offsets and bytes of texts. They last until the next key is numbered.
+    def arrays(self, field: int) -> list[np.ndarray]:
+        """The values of a field: integers, floats, or the offsets and bytes of texts.
+
+        They last until the next key is numbered.
         """
-        found: list[np.ndarray] = []
-        if self.pairs:
-            self._decode()
-            found += list(self.codes)
-        for part, t in zip(self.parts, self.types, strict=True):
-            if isinstance(part, TextIndex):
-                found += [part.offsets, part.data]
-            else:
-                found.append(part.keys.view(np.float64) if types.is_float(t) else part.keys)
-        return found
+        part, t = self.parts[field], self.types[field]
+        if isinstance(part, TextIndex):
+            return [part.offsets, part.data]
+        return [part.keys.view(np.float64) if types.is_float(t) else part.keys]
 
     def _decode(self) -> None:
         """Find the places of the fields' values for the keys that were numbered since the last time."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from inspect import isgenerator
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from penstock.codegen.generated import Code, Guard
+from penstock.codegen.generated import GeneratedLoop, Guard, GuardForm
 from penstock.codegen.outlets import WHICH, Sink
 from penstock.codegen.site import cast
 from penstock.engine.sinks import Inputs, ResultSink
@@ -35,12 +35,13 @@ class LetterSink(ResultSink):
         super().__init__(sink)
         self.room = ROOM
 
-    def arrays(self) -> Iterator[np.ndarray]:
-        yield from super().arrays()
+    def arrays(self) -> dict[str, np.ndarray]:
+        arrays = super().arrays()
         if self.sink.saved is not None:
-            yield self.held.of("#state", self.room, self.sink.saved.layout.dtype)
+            arrays[self.sink.saved_array] = self.held.of("#state", self.room, self.sink.saved.layout.dtype)
+        return arrays
 
-    def letters(self, code: Code, inputs: Inputs, used: int, caught: Caught | None) -> list[Letter]:
+    def letters(self, code: GeneratedLoop, inputs: Inputs, used: int, caught: Caught | None) -> list[Letter]:
         """What was noted. `caught` is what functions raised, in this order, where it is known."""
         states = None if self.sink.saved is None else self.held.held["#state"][:used].copy()
         rows = self.batch(inputs, used, 0, 0)
@@ -55,7 +56,7 @@ class LetterSink(ResultSink):
         return made
 
     def _reason(
-        self, code: Code, which: int, fields: Mapping[str, Any], state: Any, caught: Caught | None
+        self, code: GeneratedLoop, which: int, fields: Mapping[str, Any], state: Any, caught: Caught | None
     ) -> tuple[Function | None, str]:
         if which < 0:
             fault = code.faults[-which - 1]
@@ -94,12 +95,12 @@ def _call(function: Function, scope: Mapping[str, Any], most: int) -> None:
 # The functions that a guarded loop calls
 
 
-def compiled_guards(code: Code, functions: Mapping[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
+def compiled_guards(code: GeneratedLoop, functions: Mapping[str, Any], scope: dict[str, Any]) -> dict[str, Any]:
     """The guards of a compiled loop, by the names that it calls them with."""
     made = {}
     for number, guard in code.guards.items():
         call, function, count = functions[f"f{number}"], guard.function, len(guard.function.parameters)
-        if guard.form == "returns":
+        if guard.form is GuardForm.RETURNS:
             casts = [cast(t) for t in function.returns]
             made[f"g{number}"] = guards.returning(call, count, casts, function.is_tuple, scope)
         else:
@@ -120,13 +121,13 @@ def _checks(function: Function) -> list[str]:
     return checks
 
 
-def plain_guards(code: Code, functions: Mapping[str, Any], caught: Caught) -> dict[str, Any]:
+def plain_guards(code: GeneratedLoop, functions: Mapping[str, Any], caught: Caught) -> dict[str, Any]:
     """The guards of a loop that runs as plain Python, and the functions that it calls again."""
     made: dict[str, Any] = {}
     for number, guard in code.guards.items():
         call, function = functions[f"f{number}"], guard.function
         raised = caught.setdefault(number, deque())
-        if guard.form == "returns":
+        if guard.form is GuardForm.RETURNS:
             casts = [_CASTS[cast(t)] for t in function.returns]
             made[f"g{number}"] = guards.plain_returning(call, casts, function.is_tuple, raised)
         else:
@@ -138,10 +139,10 @@ def plain_guards(code: Code, functions: Mapping[str, Any], caught: Caught) -> di
 _CASTS: dict[str, Any] = {"as_int": int, "as_float": float, "as_bool": bool}
 
 
-def identity_of(code: Code) -> list[Any]:
+def identity_of(code: GeneratedLoop) -> list[Any]:
     """What compiled guards depend on beside the functions and the source of the loop."""
     return [(number, *_described(guard)) for number, guard in sorted(code.guards.items())]
 
 
 def _described(guard: Guard) -> tuple[Any, ...]:
-    return guard.form, [str(t) for t in guard.function.returns], guard.function.is_tuple, guard.most
+    return guard.form.value, [str(t) for t in guard.function.returns], guard.function.is_tuple, guard.most

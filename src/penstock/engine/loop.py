@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.codegen.generated import Cells, Code, Keys
-from penstock.codegen.outlets import INDEX, enters_contiguous, index_level
+from penstock.codegen.generated import Cells, GeneratedLoop, Keys, Stop
+from penstock.codegen.outlets import INDEX, Sink, enters_contiguous, index_level, opening_kind
+from penstock.codegen.signature import CallBounds, Entering
+from penstock.engine.binding import Call, bind
 from penstock.engine.ensemble import Ensemble, Window
 from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
@@ -100,7 +102,7 @@ class RunningLoop:
 
     def __init__(
         self,
-        code: Code,
+        code: GeneratedLoop,
         memory: Memory,
         signals: tuple[type[Signal], ...],
         channels: list[ChannelSink],
@@ -113,29 +115,28 @@ class RunningLoop:
         self.is_prompt = is_prompt
         self.clock, self.kernel_s = time.perf_counter, 0.0
         """What was spent in the kernel, and not on taking its columns from channels and putting them there."""
-        assert code.segment is not None
         self.is_compiled = compile and not code.segment.is_interpreted
         self.caught: Caught = {}
         self.kernel = self._kernel()
         self.integers, self.floats = np.zeros(len(code.integers), np.int64), np.zeros(len(code.floats))
         self.records = {name: (record.layout.new(), record.layout.new()) for name, record in code.records.items()}
-        self.scratch = [record.layout.new() for record in code.scratch.values()]
-        self.emitted = {name: signal.as_row() for name, signal in code.emitted.items()}
+        self.scratch: dict[str, np.ndarray] = {name: record.layout.new() for name, record in code.scratch.items()}
+        self.emitted: dict[str, np.ndarray] = {name: signal.as_row() for name, signal in code.emitted.items()}
         self.heaps = Heaps(code)
         self.where = np.zeros(4, np.int64)
         """Where the loop is, for errors: the function or fault, the row, and the mark, -1 while it is at rows.
 
         At the end of the stream -2 less the number of the node that ends its keys, and then the number of the key.
         """
-        self.outputs = np.zeros(64, np.int64)
+        self.outputs: np.ndarray = np.zeros(64, np.int64)
         """Items by the number of binary digits of how many came of each, where the loop counts them."""
         self.used, self.room, self.needed = (np.zeros(len(code.buffers), np.int64) for _ in range(3))
         self.results = [ResultSink(sink) for sink in code.sinks if not sink.is_cut and not sink.is_letters]
         self.letters = [LetterSink(sink) for sink in code.sinks if sink.is_letters]
         self.log = LogSink(code.log, signals) if code.log is not None else None
         running: list[Any] = [*self.results, *self.letters, *channels]
-        by_sink = {id(each.sink): each for each in running}
-        self.sinks: list[Any] = [by_sink[id(sink)] for sink in code.sinks]
+        self.by_sink = {id(each.sink): each for each in running}
+        self.sinks: list[Any] = [self.by_sink[id(sink)] for sink in code.sinks]
         self.sinks += [self.log] if self.log is not None else []
         held = {f"{name}p": memory.cells_of(cells) for name, cells in code.cells.items()}
         pools = [(held[buffer.name], buffer) for buffer in code.buffers if buffer.name in held]
@@ -150,6 +151,7 @@ class RunningLoop:
         written = [(sink, places[0]) for sink, places in self.open_sinks if isinstance(sink, ResultSink)]
         self.to_letters = [(sink, at) for sink, at in written if isinstance(sink, LetterSink)]
         self.to_results = [(sink, at) for sink, at in written if not isinstance(sink, LetterSink)]
+        self.parents_at = code.signature.arrays.index(Entering.PARENTS)
         self.index_level = index_level(code.segment.entry.shape)
         takes_index = bool(channels) or any(sink.has_places for sink in code.sinks)
         self.has_index = takes_index and self.index_level is None
@@ -181,7 +183,7 @@ class RunningLoop:
             )
         source, scope = code.source, scope | functions | literals
         if by_address is not None:
-            source, views = addressed(source, code.arguments, by_address)
+            source, views = addressed(source, CallBounds._fields, code.signature.arrays, by_address)
             scope |= views
         return compiler.load(source, scope, identity)
 
@@ -191,7 +193,7 @@ class RunningLoop:
         What comes back is the row and the mark that it stopped before, and whether nothing is left to do. Results are
         handed out where their room is short. What the kernel raises comes out as it is.
         """
-        slots = self._number_keys(ensemble) if self.is_keyed else []
+        slots = self._number_keys(ensemble) if self.is_keyed else {}
         row, mark = ensemble.start, ensemble.first_mark
         initial = ensemble.initial
         while True:
@@ -202,12 +204,12 @@ class RunningLoop:
             self.kernel_s += self.clock() - started
             if heaps:
                 self.heaps.take(heaps, self.integers)
-            wrote = self._close_sinks(ensemble, output, row, after, is_short=progress != 3)
+            wrote = self._close_sinks(ensemble, output, row, after, is_short=progress != Stop.DONE)
             if heaps:
                 self.heaps.forget(self.integers)
                 self._held = None
-            self.is_first = self.is_first and progress == 0
-            if progress == 3:
+            self.is_first = self.is_first and progress == Stop.FIRST
+            if progress == Stop.DONE:
                 return after, mark_after, True
             if self._is_blocked():
                 self.needed.fill(0)
@@ -220,9 +222,9 @@ class RunningLoop:
 
     # Into the loop
 
-    def _number_keys(self, ensemble: Ensemble) -> list[np.ndarray]:
+    def _number_keys(self, ensemble: Ensemble) -> dict[str, np.ndarray]:
         """Find the numbers of all keys in the ensemble, so that there is a record for each before the loop runs."""
-        slots = [self._slots(keys, ensemble) for keys in self.code.keys.values()]
+        slots = {name: self._slots(keys, ensemble) for name, keys in self.code.keys.items()}
         for node in self.code.states.values():
             if node.given.key is not None:
                 self.memory.of(node).reserve(self.memory.index(node.given.key).count)
@@ -257,7 +259,7 @@ class RunningLoop:
         return placed
 
     def _call(
-        self, ensemble: Ensemble, slots: list[np.ndarray], row: int, mark: int, initial: np.ndarray
+        self, ensemble: Ensemble, slots: dict[str, np.ndarray], row: int, mark: int, initial: np.ndarray
     ) -> tuple[Any, ...]:
         """One call of the kernel: the row and the mark it came to, how far in the phases, and the heaps' arrays."""
         window, held = ensemble.window, self._held
@@ -270,17 +272,20 @@ class RunningLoop:
             held = self._held = self._hold(ensemble, slots, initial)
         if self.has_index and self.is_contiguous:
             held.index[0] = window.indices()[0]
-        scalars = (ensemble.stop, ensemble.last_mark, self.is_first, ensemble.is_last, row, mark)
+        bounds = CallBounds(ensemble.stop, ensemble.last_mark, self.is_first, ensemble.is_last, row, mark)
         if held.addresses is not None and initial is held.initial:
-            return held.kernel(held.addresses, *scalars)  # type: ignore[no-any-return]
-        arrays = held.arrays if initial is held.initial else [*held.arrays[:4], initial, *held.arrays[5:]]
+            return held.kernel(held.addresses, *bounds)  # type: ignore[no-any-return]
+        arrays = held.arrays
+        if initial is not held.initial:
+            arrays = arrays.copy()
+            arrays[self.parents_at] = initial
         if self.is_compiled:
-            return self.kernel(*scalars, *arrays)  # type: ignore[no-any-return]
+            return self.kernel(*bounds, *arrays)  # type: ignore[no-any-return]
         with np.errstate(all="ignore"):  # floats follow IEEE, interpreted as compiled
-            after, mark, *rest = self.kernel(*scalars, *arrays)
+            after, mark, *rest = self.kernel(*bounds, *arrays)
         return (int(after), int(mark), *rest)
 
-    def _hold(self, ensemble: Ensemble, slots: list[np.ndarray], initial: np.ndarray) -> _Held:
+    def _hold(self, ensemble: Ensemble, slots: dict[str, np.ndarray], initial: np.ndarray) -> _Held:
         """All arrays, until one is replaced; by address where there will be many calls with them."""
         window = ensemble.window
         for sink, places in self.open_sinks:
@@ -288,8 +293,7 @@ class RunningLoop:
         index = _NO_INDICES
         if self.has_index:
             index = np.zeros(1, np.int64) if self.is_contiguous else window.indices()
-        arrays = [ensemble.kinds, ensemble.places, ensemble.references, index, initial]
-        arrays += self._arguments(window, slots)
+        arrays = bind(self.code.signature, Call(self, ensemble, slots, index, initial))
         held = _Held(window, window.version, ensemble.kinds, index, initial, arrays)
         if self.is_addressed and not slots and not self.code.heaps and can_address(arrays):
             kinds = tuple((array.dtype, array.flags.writeable) for array in arrays)
@@ -298,37 +302,9 @@ class RunningLoop:
             held.kernel, held.addresses = self._addressed[kinds], addresses(arrays)
         return held
 
-    def _arguments(self, window: Window, slots: list[np.ndarray]) -> list[Any]:
-        """The arguments that stay the same from call to call."""
-        code = self.code
-        arguments: list[Any] = [self.where, self.integers, self.floats, self.room, self.needed, self.used]
-        arguments += window.mark_places() if code.clocks else []
-        for given in code.inputs:
-            if given.is_plain:
-                arguments.append(window.column(given.level, given.field))
-            else:
-                arguments += window.arrays(given.level, given.field, given.is_wide)
-        arguments += [self.outputs] if code.counts_outputs else []
-        arguments += slots
-        for key in code.key_values.values():
-            arguments += self.memory.index(key).arrays()
-        for node in code.states.values():
-            states = self.memory.of(node)
-            arguments += [states.records, states.fresh]
-        for node in code.arrivals.values():
-            arguments += self.memory.arrivals_at(node).arrays()
-        for cells in code.cells.values():
-            arguments += self.memory.cells_of(cells).arrays()
-        for pair in self.records.values():
-            arguments += pair
-        arguments += self.scratch
-        signals = window.signals
-        arguments += [signals[number] for number in code.signals_in.values()]
-        arguments += list(self.emitted.values())
-        arguments += self.heaps.arrays()
-        for sink in self.sinks:
-            arguments += sink.arrays()
-        return arguments
+    def sink_of(self, sink: Sink) -> Any:
+        """What takes what the loop writes to a sink."""
+        return self.by_sink[id(sink)]
 
     # Out of the loop
 
@@ -391,19 +367,18 @@ class RunningLoop:
 _NO_INDICES = np.empty(0, np.int64)
 
 
-def index_at(code: Code, ensemble: Ensemble, row: int, mark: int = -1) -> int:
+def index_at(code: GeneratedLoop, ensemble: Ensemble, row: int, mark: int = -1) -> int:
     """The index in the source of the item at a row of an ensemble; behind the last, of the one that would follow.
 
     At a mark, where indices lie with the parents, it is that of the parent whose region the mark is in or bounds.
     """
-    assert code.segment is not None
     level = index_level(code.segment.entry.shape)
     if level is None:
         row, indices = min(row, ensemble.stop), ensemble.window.indices()
         return int(indices[0]) + row if enters_contiguous(code.segment) else int(indices[row])
     (indices,) = ensemble.window.arrays(level, INDEX, False)
     if mark >= ensemble.first_mark:
-        after = mark + int(ensemble.kinds[mark] == 2 * level)  # a region that opens here is open at its mark
+        after = mark + int(ensemble.kinds[mark] == opening_kind(level))  # a region that opens here is open at its mark
         parent = int(_parents_at(ensemble, ensemble.initial, ensemble.first_mark, after)[level])
     else:
         rows = ensemble.parent_rows(level)

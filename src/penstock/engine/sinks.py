@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.codegen.generated import Code
+from penstock.codegen.generated import GeneratedLoop
 from penstock.codegen.outlets import INDEX, Buffer, OutColumn, Outlet, Sink
 from penstock.codegen.site import Column
 from penstock.engine.auto import Chooser
@@ -35,7 +35,9 @@ ROOM = 1 << 20
 class Inputs:
     """The columns of an ensemble, and of the heaps of its loop, that indices written by the loop point into."""
 
-    def __init__(self, code: Code, ensemble: Ensemble, heaps: Heaps, keys: Callable[[n.KeyBy], KeyIndex]) -> None:
+    def __init__(
+        self, code: GeneratedLoop, ensemble: Ensemble, heaps: Heaps, keys: Callable[[n.KeyBy], KeyIndex]
+    ) -> None:
         self.code, self.ensemble, self.heaps, self.keys = code, ensemble, heaps, keys
         self.made: dict[str, pa.Array] = {}
 
@@ -74,8 +76,8 @@ class RunningSink(Protocol):
 
     buffers: list[Buffer]
 
-    def arrays(self) -> Iterator[np.ndarray]:
-        """The arrays that the loop writes, in the order of its arguments."""
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays that the loop writes, by their names in it."""
 
     def open(self, used: np.ndarray, room: np.ndarray, places: Sequence[int]) -> None:
         """Write, at the places of its buffers, how far each is filled and how far it may be."""
@@ -115,10 +117,9 @@ class ResultSink:
         self.held = Grown()
         self.can_wait = all(c.array is not None and c.origin is None for c in self.outlet.columns)
 
-    def arrays(self) -> Iterator[np.ndarray]:
-        for column in self.outlet.columns:
-            if column.array is not None:
-                yield self.held.of(column.array, self.room, _stored(column))
+    def arrays(self) -> dict[str, np.ndarray]:
+        written = ((column.array, column) for column in self.outlet.columns if column.array is not None)
+        return {name: self.held.of(name, self.room, _stored(column)) for name, column in written}
 
     def open(self, used: np.ndarray, room: np.ndarray, places: Sequence[int]) -> None:
         used[places[0]], room[places[0]] = self.used, self.room
@@ -173,22 +174,22 @@ class ChannelSink:
         """The same with an empty channel."""
         return ChannelSink(self.sink, self.channel.twin())
 
-    def arrays(self) -> Iterator[np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
+        arrays: dict[str, np.ndarray] = {}
         for outlet, rows in self.outlets:
             for column in outlet.columns:
                 assert column.array is not None
                 if column.origin is None:
-                    yield rows.array_of(column.field)
+                    arrays[column.array] = rows.array_of(column.field)
                 else:
-                    yield self.held.of(column.array, rows.size + 1, np.int64)
-        control = self.channel.control
-        yield control.kinds
-        yield control.credits
-        yield from control.keys
-        if control.keys:
-            yield control.emitted
-        for records in self.channel.records:
-            yield records.array
+                    arrays[column.array] = self.held.of(column.array, rows.size + 1, np.int64)
+        control, marks = self.channel.control, self.sink.marks
+        assert marks is not None
+        arrays |= {f"{marks.name}_kind": control.kinds, f"{marks.name}_at": control.credits}
+        arrays |= {f"{marks.name}_key{at}": keys for at, keys in enumerate(control.keys)}
+        arrays[f"{marks.name}_from"] = control.emitted
+        written = zip(self.sink.signals.values(), self.channel.records, strict=True)
+        return arrays | {buffer.name: records.array for buffer, records in written}
 
     def open(self, used: np.ndarray, room: np.ndarray, places: Sequence[int]) -> None:
         if self.chooser is not None:
@@ -218,10 +219,10 @@ class LogSink:
         self.buffers, self.signals = [log], signals
         self.room, self.held = ROOM, Grown()
 
-    def arrays(self) -> Iterator[np.ndarray]:
-        yield self.held.of("log", self.room, np.int64, 3)
-        for number, signal in enumerate(self.signals):
-            yield self.held.of(f"log_{number}", self.room, signal.layout.dtype)
+    def arrays(self) -> dict[str, np.ndarray]:
+        records = {f"log_{number}": signal.layout.dtype for number, signal in enumerate(self.signals)}
+        arrays = {name: self.held.of(name, self.room, dtype) for name, dtype in records.items()}
+        return arrays | {"log": self.held.of("log", self.room, np.int64, 3)}
 
     def open(self, used: np.ndarray, room: np.ndarray, places: Sequence[int]) -> None:
         used[places[0]], room[places[0]] = 0, self.room

@@ -74,9 +74,6 @@ class Arrivals:
         # What a key before has given at its end may have had a later place than items of the next run.
         self.index[slots] = np.maximum.accumulate(self.index[slots])
 
-    def arrays(self) -> list[np.ndarray]:
-        return [self.seen, self.order, self.count, self.index]
-
 
 class HeldCells:
     """The cells of an aggregate by key: those of key k begin at k times the width. A cell with n = 0 is not in use."""
@@ -99,9 +96,3 @@ class HeldCells:
                 np.concatenate((held, np.zeros(more * self.width, held.dtype))) for held in (self.records, *self.folds)
             )
             self.keys += more
-
-    def arrays(self) -> list[np.ndarray]:
-        found = [self.records]
-        for held, fresh in zip(self.folds, self.fresh, strict=True):
-            found += [held, fresh]
-        return found

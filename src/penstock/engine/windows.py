@@ -55,9 +55,6 @@ class TimedCells(HeldCells):
         self.counts[OPEN], self.counts[FREE] = len(ordered), len(is_free)
         place_cells(self.table, records["s"], records["q"], is_open)
 
-    def arrays(self) -> list[np.ndarray]:
-        return [*super().arrays(), self.heap, self.counts, self.table]
-
     # As they are kept, by key
 
     def by_key(self, keys: int) -> list[np.ndarray]:
@@ -103,6 +100,3 @@ class PoolRoom:
 
     def open(self, used: np.ndarray, room: np.ndarray, places: list[int]) -> None:
         used[places[0]], room[places[0]] = self.cells.used, len(self.cells.records)
-
-    def arrays(self) -> list[np.ndarray]:
-        return []

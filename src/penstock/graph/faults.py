@@ -4,12 +4,30 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 from penstock.errors import HIDDEN, DataError, FunctionError, hides_values, reason_text
 from penstock.graph.function import Function
 from penstock.graph.nodes import Aggregate, Enumerate, GraphNode, KeyBy, KeyedAggregate
 from penstock.graph.window import Found
+
+
+class FaultKind(StrEnum):
+    """What may be wrong with an item where no function raised."""
+
+    NULL = "null"
+    NULL_ELEMENT = "null_element"
+    BEYOND = "beyond"
+    TOO_MANY = "too_many"
+    NAN_KEY = "nan_key"
+    UNEQUAL_LENGTHS = "unequal_lengths"
+    EMPTY_REGION = "empty_region"
+    SUM_OVERFLOW = "sum_overflow"
+    BAD_TIME = "bad_time"
+    LATE_ITEM = "late_item"
+    ARRAY_SIZE = "array_size"
+    BAD_UTF8 = "bad_utf8"
 
 
 def shown(value: Any, limit: int = 80) -> str:

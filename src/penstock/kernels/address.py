@@ -47,16 +47,17 @@ def can_address(arrays: Sequence[Any]) -> bool:
     return all(isinstance(a, np.ndarray) and a.ndim == 1 and a.flags.c_contiguous for a in arrays)
 
 
-def addressed(source: str, names: Sequence[str], arrays: Sequence[np.ndarray]) -> tuple[str, dict[str, Any]]:
-    """The source of a loop that takes the arrays of these names by address, behind its scalars; and what it calls.
+def addressed(
+    source: str, scalars: Sequence[str], names: Sequence[str], arrays: Sequence[np.ndarray]
+) -> tuple[str, dict[str, Any]]:
+    """The source of a loop that takes the arrays of these names by address, before its scalars; and what it calls.
 
     The first line, which names all arguments, is written anew.
     """
-    scalars, given = names[: len(names) - len(arrays)], names[len(names) - len(arrays) :]
     kinds = [(array.dtype, not array.flags.writeable) for array in arrays]
     numbers = {kind: number for number, kind in enumerate(dict.fromkeys(kinds))}
     lines = [f"def kernel(addresses, {', '.join(scalars)}):"]
-    for at, (name, kind) in enumerate(zip(given, kinds, strict=True)):
+    for at, (name, kind) in enumerate(zip(names, kinds, strict=True)):
         lines.append(f"    {name} = view{numbers[kind]}(addresses[{2 * at}], addresses[{2 * at + 1}])  # {kind}")
     scope = {f"view{number}": _view(*kind) for kind, number in numbers.items()}
     return "\n".join([*lines, source.partition("\n")[2]]), scope

@@ -15,7 +15,7 @@ from penstock.plan.passes.fuse import fuse
 from penstock.plan.segment import Segment
 
 if TYPE_CHECKING:
-    from penstock.codegen.generated import Code
+    from penstock.codegen.generated import GeneratedLoop
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Plan:
 
     tree: Tree
     segments: tuple[Segment, ...]
-    codes: dict[Segment, Code]
+    codes: dict[Segment, GeneratedLoop]
     signals: tuple[type[Signal], ...]
     needed: dict[n.GraphNode, Names]
     clocks: Clocks
