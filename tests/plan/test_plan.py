@@ -8,11 +8,9 @@ from textwrap import dedent
 import pyarrow.compute as pc
 
 import penstock as ps
-from penstock.codegen import rules
 from penstock.graph import needs, nodes, reference
 from penstock.graph.tree import Tree
 from penstock.plan.plan import plan
-from penstock.plan.segment import CLEANING
 from penstock.report import graph as report
 
 BLOBS = ps.from_items([{"id": 1, "values": [1.0], "name": "a"}], name="blobs")
@@ -94,50 +92,11 @@ def test_siblings_that_cannot_join_are_fed_by_the_same_cut() -> None:
     assert [segment.feeder for segment in planned.segments] == [None, None, None]
 
 
-def test_the_loop_of_a_region_sum() -> None:
-    """The whole generated text, as a reader would want to see it."""
-    stream = BLOBS.enumerate("values", as_="v").aggregate(total=ps.sum("v"), keep="id")
-    (code,) = plan(Tree((stream.node,))).codes.values()
-    row = code.source.split("        w[2] = -1\n")[1].split("        w[1] = i")[0]
-    assert dedent(row) == dedent("""\
-        while i < stop:
-            halt = stop - i
-            halt = min(halt, s0_c - s0_n)
-            if halt <= 0:
-                need[0] = s0_n + 1
-                used[0] = s0_n
-                return (i, m, 1)
-            halt += i
-            for u in range(unsigned(i), unsigned(halt)):
-                i = as_int(u)
-                v0 = as_int(c_0[u])
-                a2_0x = 0.0
-                lo2 = unsigned(c_1_o[u])
-                for j1 in range(lo2, unsigned(c_1_o[after(u)])):
-                    v3 = as_float(c_1_e[j1])
-                    a2_0x += v3
-                v4 = a2_0x
-                s0_1[unsigned(s0_n)] = v4
-                s0_n += 1
-            i = halt
-    """)
-
-
-def test_only_needed_columns_enter() -> None:
-    stream = BLOBS.enumerate("values", as_="v").aggregate(total=ps.sum("v"), keep="id")
-    (code,) = plan(Tree((stream.node,))).codes.values()
-    assert [given.field for given in code.inputs] == ["id", "values"]
-
-
 def test_every_backend_has_a_rule_for_every_kind_of_node() -> None:
     kinds = {*nodes.KINDS, *nodes.STAGE_KINDS}
     assert set(reference._ITEM) == kinds
     assert set(needs._GIVEN) == kinds
     assert set(report._KINDS) == kinds
-    meets = {kind for kind in kinds if issubclass(kind, nodes.Meet)}  # the loop comes to them from each side
-    assert set(rules.ITEM) | set(rules.AT_ENTRY) == kinds - meets
-    assert not set(rules.ITEM) & set(rules.AT_ENTRY)
-    assert set(CLEANING) <= set(rules.AT_ENTRY)
 
 
 def test_the_picture_shows_every_node_and_loop() -> None:

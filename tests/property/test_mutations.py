@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,9 +16,12 @@ from tests.property.check import Mismatch, check
 from tests.property.graphs import from_seed
 from tests.property.test_graphs import INTERPRETED
 
+from penstock.codegen import region_rules, signal_rules, traverse
 from penstock.codegen.keyed_rules import KeyedFold
-from penstock.codegen.rules import LoopWriter, _length
+from penstock.codegen.loop_context import LoopContext
+from penstock.codegen.rules import RULES
 from penstock.codegen.site import Ref, Site
+from penstock.codegen.travel import Boundary, Mark, Rules, Travel
 from penstock.engine import intake
 from penstock.engine.loop import RunningLoop
 from penstock.engine.state import States
@@ -32,24 +36,23 @@ ENOUGH = INTERPRETED // 2
 
 def drop_the_last_region(patch: Patch) -> None:
     """The end of the stream closes nothing."""
-    original = LoopWriter.close
+    original = traverse.arrive
 
-    def close(self: LoopWriter, node: n.GraphNode, region: n.Region | None, site: Site) -> None:
-        if region is not None:
-            original(self, node, region, site)
+    def arrive(loop: LoopContext, node: n.GraphNode, mark: Mark, site: Site) -> None:
+        if mark != Boundary(Travel.CLOSE, None):
+            original(loop, node, mark, site)
 
-    patch.setattr(LoopWriter, "close", close)
+    patch.setattr(traverse, "arrive", arrive)
 
 
 def forget_empty_regions(patch: Patch) -> None:
     """An empty list opens nothing and closes nothing."""
-    original = LoopWriter._enumerate
 
-    def enumerate_(self: LoopWriter, node: n.Enumerate, site: Site) -> None:
+    def enumerate_(loop: LoopContext, node: n.Enumerate, site: Site) -> None:
         value = site.find(node.elements[0][0])[1]
         assert isinstance(value, Ref)
-        with self.out.block(f"if {_length(value.column, value.index)} > 0"):
-            original(self, node, site.fork())
+        with loop.out.block(f"if {region_rules.length(value.column, value.index)} > 0"):
+            region_rules.enumerate_item(loop, node, site.fork())
 
     _replace_item(patch, n.Enumerate, enumerate_)
 
@@ -78,13 +81,11 @@ def place_signals_late(patch: Patch) -> None:
 def emit_signals_early(patch: Patch) -> None:
     """A signal found in the stream comes before its own item."""
 
-    def emit(self: LoopWriter, node: n.Emit, site: Site) -> None:
-        send, self.send = self.send, lambda node, site: None  # type: ignore[method-assign]
-        original(self, node, site)
-        self.send = send  # type: ignore[method-assign]
-        self.send(node, site)
+    def emit(loop: LoopContext, node: n.Emit, site: Site) -> None:
+        with mock.patch.object(signal_rules, "send", lambda loop, node, site: None):
+            signal_rules.emit_item(loop, node, site)
+        traverse.send(loop, node, site)
 
-    original = LoopWriter._emit
     _replace_item(patch, n.Emit, emit)
 
 
@@ -136,15 +137,15 @@ def keep_of_the_last_item(patch: Patch) -> None:
     def item(self: KeyedFold, window: Found, slot: str, site: Site) -> None:
         original(self, window, slot, site)
         for name, old in window.kept.items():
-            self.loop.capture(self._kept(name), self.loop.scalar_or_ref(old, site))
+            self.loop.carried.capture(self._kept(name), self.loop.calls.find(old, site))
 
     patch.setattr(KeyedFold, "_item_of_region", item)
 
 
-def _replace_item(patch: Patch, kind: type[n.GraphNode], method: Callable[..., None]) -> None:
-    from penstock.codegen.rules import ITEM
-
-    patch.setitem(ITEM, kind, method)
+def _replace_item(patch: Patch, kind: type[n.GraphNode], rule: Callable[..., None]) -> None:
+    rules = RULES[kind]
+    assert isinstance(rules, Rules)
+    patch.setitem(RULES, kind, replace(rules, item=rule))  # type: ignore[arg-type]
 
 
 def _before_each_batch(patch: Patch, forget: Callable[[RunningLoop], None]) -> None:

@@ -255,7 +255,7 @@ class Accumulator:
             self.line(f"{ratio.name} = {above} / {below}")
         return ratio
 
-    def _finish_collect(self, name: str, result: Builtin) -> Value:
+    def _finish_to_list(self, name: str, result: Builtin) -> Value:
         heap, local = self._heap(name, result), self.out.fresh("h")
         h = heap.name
         self.line(f"{h}_o = ended({h}_o, {h}_n, {h}_u)")

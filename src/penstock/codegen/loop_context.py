@@ -19,8 +19,8 @@ from penstock.graph import nodes as n
 from penstock.graph.needs import Names
 from penstock.graph.tree import Tree
 from penstock.plan.heartbeat.clocks import Clocks
-from penstock.plan.segment import Segment, opened_at
 from penstock.plan.mark_types import signal_types
+from penstock.plan.segment import Segment, opened_at
 
 T = TypeVar("T")
 
