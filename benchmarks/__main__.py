@@ -15,6 +15,7 @@ from benchmarks import NAMES, load
 from benchmarks.measure import Benchmark, Report
 from benchmarks.tables import ratios, speeds, times
 from penstock.errors import DataError, PenstockError
+from penstock.report.chart import plots
 
 ROOT = Path(__file__).parents[1]
 
@@ -76,6 +77,7 @@ def _make_folder(benchmark: Benchmark, figures: Path) -> None:
     if benchmark.figures is None:
         drawing = ", ".join(name for name in NAMES if load(name).figures is not None)
         raise click.UsageError(f"--figures is for {drawing}; {benchmark.name} draws none")
+    plots()
     try:
         figures.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -25,6 +25,7 @@ LIBRARIES = frozenset({"click", "llvmlite", "numba", "numpy", "pyarrow", "rich"}
 SPARK_LIBRARIES = frozenset({"google", "pandas", "py4j", "pyspark"})
 PEERS = frozenset({"duckdb", "polars"})
 PICTURES = frozenset({"PIL"})  # picture files of most forms, where it is installed
+PLOTS = frozenset({"altair", "vl_convert"})  # charts, where they are installed
 SOLVER = frozenset({"scipy"})  # HiGHS, for programmes of the plan
 TO_POLARS = frozenset({"polars"})  # a result may be asked for in its form, where it is installed
 
@@ -55,7 +56,7 @@ RULES: dict[str, Rule] = {
     "engine": may("errors", "text", "kernels", "graph", "plan", "codegen"),
     "spark": may("errors", "kernels", "graph", "plan", "codegen", "engine", libraries=LIBRARIES | SPARK_LIBRARIES),
     "tune": may("errors", "text", "kernels", "graph", "plan", "engine", "spark"),
-    "report": may("errors", "graph", "plan", "tune"),
+    "report": may("errors", "graph", "plan", "tune", libraries=LIBRARIES | PLOTS),
     "examples": may(PUBLIC),
     "cli": may(PUBLIC, *LAYERS),
     "__init__": may("errors", "kernels", "graph", "plan", "engine", "report", libraries=frozenset()),

@@ -54,8 +54,7 @@ def test_the_figures(report: Report, tmp_path: Path) -> None:
     drawn = benchmarks.load("variance").draw(report, tmp_path)
     assert [path.name for path in drawn] == ["figure-4.svg", "delay.svg"]
     for path, names in zip(drawn, (set(variance.WAYS), {"one-thread", "two-threads"}), strict=True):
-        groups = ElementTree.parse(path).getroot().iter(f"{SVG}g")
-        assert {line.get("data-name") for line in groups if line.get("class") == "penstock-series"} == names
+        assert names <= {text.text for text in ElementTree.parse(path).getroot().iter(f"{SVG}text")}
 
 
 @pytest.mark.parametrize("filtered", [True, False], ids=["filtered", "all"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -240,6 +241,11 @@ def test_the_table_and_the_picture(scaling: Scaling, tmp_path: Path) -> None:
     assert written.startswith("<svg")
     assert "if it scaled fully" in written
     assert scaling._repr_html_() == written
+
+
+def test_a_notebook_without_altair_shows_the_table(scaling: Scaling, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "altair", None)
+    assert scaling._repr_html_() is None
 
 
 # What is refused

@@ -66,22 +66,6 @@ def fit(text: str, size: float, room: float, bold: bool = False) -> str:
     return text[:kept].rstrip() + "…"
 
 
-def wrapped(text: str, size: float, room: float, bold: bool = False) -> tuple[str, ...]:
-    """The text in lines that fit the room, broken at spaces; only a single word may be longer than that.
-
-    >>> wrapped("items per second", size=10, room=80)
-    ('items per', 'second')
-    """
-    lines: list[str] = []
-    for word in text.split():
-        longer = f"{lines[-1]} {word}" if lines else word
-        if lines and text_width(longer, size, bold) <= room:
-            lines[-1] = longer
-        else:
-            lines.append(word)
-    return tuple(lines)
-
-
 # ---------------------------------------------------------------------------------------------------------------------
 # SVG
 # ---------------------------------------------------------------------------------------------------------------------
@@ -132,10 +116,14 @@ def px(number: float) -> str:
 _UNHEARD_OF = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+def printable(text: str) -> str:
+    """The text with a sign of replacement for each character that XML cannot hold."""
+    return _UNHEARD_OF.sub("\ufffd", text)
+
+
 def xml(text: str) -> str:
     """Escaped for text and for attributes, where white space would be flattened."""
-    text = escape(_UNHEARD_OF.sub("\ufffd", text))
-    return text.replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
+    return escape(printable(text)).replace("\t", "&#9;").replace("\n", "&#10;").replace("\r", "&#13;")
 
 
 def mix(colour: str, share: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import ModelError
+from penstock.errors import ModelError, OutputError
 from penstock.text import table
 from penstock.tune.cluster import Cluster, Data, Point, point, whole
 from penstock.tune.job_costs import JobCost, costs
@@ -68,15 +68,19 @@ class Scaling:
         )
 
     def picture(self, path: str | Path) -> Path:
-        """Write the curves to an SVG file."""
+        """Write the curves to an SVG file. This needs the extra `plots`."""
         from penstock.report.chart import save
 
         return save(self.charts(), path)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
+        """The curves in a notebook; where nothing can draw them, None, and the table is shown."""
         from penstock.report.chart import figure
 
-        return figure(self.charts())
+        try:
+            return figure(self.charts())
+        except OutputError:
+            return None
 
 
 def _row(each: Point, single: Point) -> tuple[str, ...]:
