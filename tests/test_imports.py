@@ -73,6 +73,7 @@ OUTSIDE: dict[str, Rule] = {
 LAZY_EXCEPTIONS: dict[str, frozenset[str]] = {
     # a plan holds the loops of its segments, and what one item may send is known when they are written.
     "plan/plan.py": frozenset({"codegen"}),
+    "plan/passes/write_loops.py": frozenset({"codegen"}),
     "plan/passes/size.py": frozenset({"codegen"}),
     # collect, write, explain and show are methods of a stream: the front door calls the layers behind it.
     "graph/running.py": frozenset({"engine", "plan", "report", "spark", "tune"}),

@@ -45,8 +45,8 @@ class World:
     def copy(self) -> World:
         """The same moment once more. What never changes is shared: the graph, its plan and the kernels."""
         run, made = self.run, copy.copy(self)
-        codes = run.planned.codes
-        shared = [run.planned, run.tree, *run.tree.nodes, *codes, *codes.values()]
+        codes = run.plan.codes
+        shared = [run.plan, run.plan.tree, *run.plan.tree.nodes, *codes, *codes.values()]
         shared += [part for code in codes.values() for part in (*code.buffers, *code.sinks, code.log)]
         shared.append(self.scheduler.feeder.batch)
         shared += [node.input.portion for node in self.scheduler.nodes if isinstance(node.input, Reader)]
@@ -70,7 +70,7 @@ class World:
         return all(node.is_finished for node in self.scheduler.nodes)
 
     def result(self) -> Result:
-        schemas = {leaf: pa.schema(list(leaf.shape.fields.items())) for leaf in self.run.tree.leaves}
+        schemas = {leaf: pa.schema(list(leaf.shape.fields.items())) for leaf in self.run.plan.tree.leaves}
         tables = [
             pa.Table.from_batches([batch for node, batch in self.batches if node is leaf], schema)
             for leaf, schema in schemas.items()

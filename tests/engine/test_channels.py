@@ -301,7 +301,7 @@ def test_a_list_is_not_left_while_there_is_room(monkeypatch: pytest.MonkeyPatch)
     last = lists.enumerate("v", as_="w").filter(lambda w: w % 10 == 0).map(x=lambda w: w + 1)
     run = last.prepare(spark=False, cores=2, mapping={last: 1}, width=16, capacity=32, compile=False)
     assert run.collect().num_rows == 40
-    first = [loop for loop in calls if loop.code.segment is run.planned.segments[0]]
+    first = [loop for loop in calls if loop.code.segment is run.plan.segments[0]]
     assert len(first) <= 6
 
 
@@ -312,7 +312,7 @@ def _once(v: int) -> Iterator[int]:
 def test_a_channel_has_room_for_a_few_ensembles_beside_the_most_of_one_item() -> None:
     stream = ps.from_items([{"v": 1}]).flat_map(_once, to="w", at_most=50).map(x=lambda w: w)
     run = stream.prepare(spark=False, fuse=False, width=100, compile=False)
-    assert {each.items for each in run.bounds.values()} == {64 * 100 + 50 - 1}
+    assert {each.bounds.value.items for each in run.plan.channels.values()} == {64 * 100 + 50 - 1}
 
 
 def test_a_run_runs_once() -> None:

@@ -25,7 +25,7 @@ from penstock.graph.tree import Tree, check_signals
 def pieces(case: Case, cuts: random.Random) -> Iterator[list[Batch]]:
     """The source in batches, some at a time; none of them is the last."""
     tree = Tree(case.leaves)
-    columns = Run(case.leaves).columns
+    columns = Run(case.leaves).plan.columns
     piece: list[Batch] = []
     for batch in batches(tree.source, resolved(check_signals(tree, case.control), tree.source), 3, columns):
         piece.append(replace(batch, is_last=False))
@@ -52,7 +52,7 @@ def in_pieces(case: Case, seed: int, **options: object) -> Result:
                 group.put(values, unpacked(records)["records"])
         for _, output in scheduler.run():
             for leaf, rows in output.batches:
-                for at, each in enumerate(run.tree.leaves):  # a leaf may have a watermark behind it here
+                for at, each in enumerate(run.plan.tree.leaves):  # a leaf may have a watermark behind it here
                     if each is leaf:
                         tables[at].append(rows)
         held = packed(frame_of(run)), [of_group(group) for group in groups]

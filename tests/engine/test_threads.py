@@ -106,7 +106,7 @@ def test_a_mapping_by_hand() -> None:
     half = even.map(half=lambda v: v // 2)
     run = half.prepare(spark=False, fuse=False, cores=2, mapping={even: 1, half: 0})
     assert run.collect().equals(right(half))
-    assert sorted(run.cores.values()) == [0, 1]
+    assert sorted(run.plan.cores.values()) == [0, 1]
 
 
 def test_a_mapping_by_measured_cost() -> None:
@@ -115,7 +115,7 @@ def test_a_mapping_by_measured_cost() -> None:
     wanted = first.collect()
     second = stream.prepare(spark=False, fuse=False, cores=2, mapping=first.statistics())
     assert second.collect().equals(wanted)
-    assert set(second.cores.values()) == {0, 1}
+    assert set(second.plan.cores.values()) == {0, 1}
 
 
 def test_what_is_wrong_with_a_mapping_is_said() -> None:

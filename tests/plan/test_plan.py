@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 
 import penstock as ps
 from penstock.graph import needs, nodes, reference
-from penstock.graph.tree import Tree
-from penstock.plan.plan import plan
+from penstock.plan.make import plan
 from penstock.report import graph as report
 
 BLOBS = ps.from_items([{"id": 1, "values": [1.0], "name": "a"}], name="blobs")
@@ -77,7 +76,7 @@ def test_a_key_that_enters_the_loop_costs_no_cut() -> None:
     stream = (
         BLOBS.filter(lambda id: id > 0).key_by("name", "id").enumerate("values", as_="v").map(s=running, state=Total)
     )
-    assert len(plan(Tree((stream.node,))).segments) == 1
+    assert len(plan((stream.node,)).segments) == 1
 
 
 def test_siblings_that_cannot_join_are_fed_by_the_same_cut() -> None:
@@ -88,7 +87,7 @@ def test_siblings_that_cannot_join_are_fed_by_the_same_cut() -> None:
             BLOBS.map(n=lambda id: id + 1),
             BLOBS.map_columns(lambda id: id, to={"m": int}),
         ]
-    planned = plan(Tree(tuple(stream.node for stream in streams)))
+    planned = plan(tuple(stream.node for stream in streams))
     assert [segment.feeder for segment in planned.segments] == [None, None, None]
 
 

@@ -151,8 +151,8 @@ def needed(
 ) -> list[tuple[int, int, int]]:
     """For every channel the smallest legal capacity of items, that of marks, and how many items it holds unasked."""
     run = Run(leaves, control, compile=False, fuse=fuse, width=width, **placed)
-    cuts = [sink for code in run.planned.codes.values() for sink in code.sinks if sink.feeds is not None]
-    return [(*least(sink), run.bounds[sink.feeds].items) for sink in cuts]
+    cuts = [sink for code in run.plan.codes.values() for sink in code.sinks if sink.feeds is not None]
+    return [(*least(sink), run.plan.channels[sink.feeds].bounds.value.items) for sink in cuts]
 
 
 SECONDS = (0, 0, 1, 1, 3, 20)

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 from unittest import mock
 
-from penstock.engine import run as engine_run
+from penstock.engine import build
 from penstock.engine.loop import Output
 from penstock.engine.scheduler import Node, refuse_stuck
 from penstock.engine.threads import Threads
@@ -78,4 +78,4 @@ class Stepped(Threads):
 
 def stepped(seed: int) -> AbstractContextManager[Any]:
     """While it lasts, runs on several threads are stepped."""
-    return mock.patch.object(engine_run, "Threads", lambda *given, **more: Stepped(seed, *given, **more))
+    return mock.patch.object(build, "Threads", lambda *given, **more: Stepped(seed, *given, **more))

@@ -80,7 +80,7 @@ def situations(case: Case) -> Iterator[str]:
     yield "steps" if setting.steps is not None else "costs" if setting.costs is not None else "threads"
     yield "cores as given" if setting.mapping is not None else "cores as chosen"
     run = planned(case)
-    flexible = [segment for segment in run.planned.segments if segment.copies]
+    flexible = [segment for segment in run.plan.segments if segment.copies]
     if not flexible:
         yield "none flexible"
     if setting.spare == setting.spare_signals == 0 and flexible:
@@ -95,20 +95,20 @@ def _about(run: Run, segment: Segment, case: Case) -> Iterator[str]:
     if node is None:
         yield "a join by cases"
         return
-    behind = run.tree.below(node)
+    behind = run.plan.tree.below(node)
     yield f"a {type(node).__name__}, fuse={case.setting.fuse}"
     yield from (f"within {type(region.opener).__name__}" for region in node.shape.regions[-1:])
     if segment.feeder is not None and segment.feeder.copies:
         yield "two in a row"
     if node in case.leaves:
         yield "a result"
-    if any(isinstance(each, nodes.Meet) for each in run.tree.children[node]):
+    if any(isinstance(each, nodes.Meet) for each in run.plan.tree.children[node]):
         yield "before a join"
     if isinstance(node.inputs[0], nodes.Meet):
         yield "behind a join"
     if any(isinstance(each, nodes.Stateful) and each.handlers for each in behind):
         yield "signals pass by"
-    if len(run.tree.children[node]) > 1:
+    if len(run.plan.tree.children[node]) > 1:
         yield "several outputs"
 
 

@@ -74,8 +74,8 @@ def situations(case: Case) -> Iterator[str]:
 
 
 def _joints(run: Run, case: Case) -> Iterator[str]:
-    joints = [segment.meet for segment in run.planned.segments if segment.sides]
-    inside = [node for segment in run.planned.segments for node in segment.nodes if isinstance(node, nodes.Meet)]
+    joints = [segment.meet for segment in run.plan.segments if segment.sides]
+    inside = [node for segment in run.plan.segments for node in segment.nodes if isinstance(node, nodes.Meet)]
     if case.setting.fuse:
         yield from (f"a {type(meet).__name__} in one loop" for meet in inside if meet is not None)
     yield from (f"a {type(meet).__name__} as channels, {case.setting.fuse=}" for meet in joints)

@@ -234,7 +234,7 @@ def test_a_plan_gives_the_same_rows(costs: tuple[float, ...]) -> None:
     assert sum(batch.num_rows for batch in last.batches(plan=advice, compile=False)) == 300
     run = last.prepare(spark=False, plan=advice)
     assert run.options.cores == advice.plan.cores
-    assert [f"{segment.name}" for segment in run.planned.segments if segment.copies] == [
+    assert [f"{segment.name}" for segment in run.plan.segments if segment.copies] == [
         name for name, _ in advice.plan.flexible
     ]
 
@@ -242,7 +242,7 @@ def test_a_plan_gives_the_same_rows(costs: tuple[float, ...]) -> None:
 def test_a_plan_is_what_was_modelled() -> None:
     last, advice = chain()[2], advised((1e-6, 1e-6, 2e-6))
     run = last.prepare(spark=False, plan=advice)
-    assert {segment.name: core for segment, core in run.cores.items()} == {"map 'a' … map 'b'": 0, "map 'c'": 1}
+    assert {segment.name: core for segment, core in run.plan.cores.items()} == {"map 'a' … map 'b'": 0, "map 'c'": 1}
 
 
 def test_nodes_of_one_name_are_told_apart() -> None:

@@ -54,8 +54,8 @@ def test_nodes_of_one_core_are_one_loop() -> None:
     profile = profiled(last, 1e-6, 2e-6, 5e-6)
     model = last.model(profile, cores=2, mapping={first: 0, last: 1}, block_items=1000, machine=IDEAL)
     run = last.prepare(spark=False, cores=2, mapping={first: 0, last: 1}, block_items=1000)
-    assert [task.name for task in model.platform.tasks] == [segment.name for segment in run.planned.segments]
-    assert [f"core {core}" for core in run.cores.values()] == [task.core for task in model.platform.tasks]
+    assert [task.name for task in model.platform.tasks] == [segment.name for segment in run.plan.segments]
+    assert [f"core {core}" for core in run.plan.cores.values()] == [task.core for task in model.platform.tasks]
 
 
 @pytest.mark.parametrize("cores", [2, 3])
@@ -66,7 +66,8 @@ def test_copies_are_where_the_run_has_them(cores: int) -> None:
     model = last.model(profiled(last, 5e-6, 1e-6, 1e-6), machine=USUAL, **options)
     run = last.prepare(spark=False, compile=False, trace=True, **options)
     run.collect()
-    cores_of = {firing.node.split(" (copy")[0]: firing.core for firing in run.firings if "copy" not in firing.node}
+    firings = [firing for firing in run.trace.firings if "copy" not in firing.node]
+    cores_of = {firing.node.split(" (copy")[0]: firing.core for firing in firings}
     for task in model.platform.tasks:
         if task.name in cores_of:
             assert task.core == f"core {cores_of[task.name]}"
@@ -78,8 +79,8 @@ def test_by_the_profile_where_nothing_is_said() -> None:
     profile = profiled(last, 1e-6, 1e-6, 2e-6)
     model = last.model(profile, cores=2, machine=IDEAL)
     run = last.prepare(spark=False, cores=2, mapping=profile)
-    assert [task.name for task in model.platform.tasks] == [segment.name for segment in run.planned.segments]
-    assert model.layout.block == run.width_of(run.planned.segments[0])
+    assert [task.name for task in model.platform.tasks] == [segment.name for segment in run.plan.segments]
+    assert model.layout.block == run.plan.loops[run.plan.segments[0]].width.value
     assert model.predict().throughput == pytest.approx(1e6 / 2)
 
 

@@ -47,7 +47,7 @@ def test_loops_are_as_wide_as_the_engine_has_them(graph: Any, cores: int, block:
     run = stream.prepare(spark=False, compile=False, cores=cores, **options)
     costs = NodeCosts(leaves, profiled(stream, *[1e-6] * len(loops_of(leaves))))
     layout = Layout(costs, Choice(cores, places(leaves, cores), block if cores > 1 else None))
-    wanted = {segment.name: run.width_of(segment) for segment in run.planned.segments}
+    wanted = {segment.name: run.plan.loops[segment].width.value for segment in run.plan.segments}
     assert {segment.name: layout.width(segment) for segment in layout.segments} == wanted
 
 

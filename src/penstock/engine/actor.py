@@ -9,6 +9,7 @@ from typing import Any
 from penstock.engine.channel import Channel
 from penstock.engine.statistics import Counter, Firing
 from penstock.plan.heartbeat.clocks import BEFORE, STEPS, finished
+from penstock.plan.plan import BeatPlan
 from penstock.plan.segment import Segment
 
 
@@ -25,6 +26,11 @@ class Beat:
     counter: int | None
     is_asked_for: bool = False
     """Whether the interval was chosen by hand, and may not be safe."""
+
+    @classmethod
+    def of(cls, channel: Channel, planned: BeatPlan) -> Beat:
+        """As it was planned for a channel."""
+        return cls(channel, planned.clock, planned.interval, planned.counter, planned.is_asked_for)
 
     def place(self, node: Any) -> int:
         if self.counter is not None:

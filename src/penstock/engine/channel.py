@@ -28,7 +28,7 @@ from penstock.engine.tags import LINK, TAG, Tags
 from penstock.errors import InternalError
 from penstock.kernels.credit import CREDIT
 from penstock.plan.heartbeat.clocks import STEPS
-from penstock.plan.passes.size import Bounds
+from penstock.plan.plan import Bounds
 
 Fields = dict[str, pa.DataType]
 

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.codegen.generated import GeneratedLoop
+from penstock.engine.build import Runner
 from penstock.engine.channel import Channel
 from penstock.engine.intake import arriving
 from penstock.engine.joint import JointNode
@@ -26,7 +27,7 @@ from penstock.engine.keys import KeyValues, taken
 from penstock.engine.loop import Memory, RunningLoop
 from penstock.engine.piece import Piece, piece_of, put
 from penstock.engine.remember import kept_in_loops
-from penstock.engine.run import Run, Runner
+from penstock.engine.run import Run
 from penstock.engine.state import Arrivals, HeldCells, States
 from penstock.engine.upgrade import upgraded_states
 from penstock.engine.windows import KEPT, TimedCells
@@ -38,7 +39,7 @@ Frame = dict[str, np.ndarray]
 
 
 def _keeps_loops(run: Run) -> bool:
-    return any(map(kept_in_loops, run.tree.nodes))
+    return any(map(kept_in_loops, run.plan.tree.nodes))
 
 
 def frame_of(run: Run) -> Frame:
@@ -62,10 +63,10 @@ def frame_of(run: Run) -> Frame:
 
 def _of_loops(run: Run) -> Frame:
     found: Frame = {}
-    for at, running in enumerate(run.nodes):
+    for at, running in enumerate(run.parts.nodes):
         held = _of_joint(running) if isinstance(running, JointNode) else _of_loop(running.loop)
         found |= {f"loop{at}.{name}": array for name, array in held}
-    for at, channel in enumerate(run.channels.values()):
+    for at, channel in enumerate(run.parts.channels.values()):
         found |= {f"channel{at}.{name}": array for name, array in _of_channel(channel)}
     return found
 
@@ -75,7 +76,7 @@ def resume(run: Run, frame: Frame) -> None:
     left = dict(frame)
     if _keeps_loops(run):
         _into_loops(run, left)
-    for code in run.planned.codes.values():
+    for code in run.plan.codes.values():
         for node in code.states.values():
             held = _taken(left, f"state{run.slots[node]}.")
             if held:
@@ -99,13 +100,13 @@ def resume(run: Run, frame: Frame) -> None:
 
 
 def _into_loops(run: Run, left: Frame) -> None:
-    for at, running in enumerate(run.nodes):
+    for at, running in enumerate(run.parts.nodes):
         taken_here = _taken(left, f"loop{at}.")
         if isinstance(running, JointNode):
             running.input.numbered, running.input.place = taken_here["counts"].tolist()
         else:
             _into_loop(running.loop, taken_here)
-    for at, channel in enumerate(run.channels.values()):
+    for at, channel in enumerate(run.parts.channels.values()):
         _into_channel(channel, _taken(left, f"channel{at}."))
 
 
@@ -215,7 +216,7 @@ def _piece(channel: Channel, kinds: np.ndarray, held: Frame) -> Piece:
 def key_groups(run: Run) -> list[KeyGroup]:
     """What the run knows of keys, for each `key_by` that some node has a state for."""
     nodes: dict[n.KeyBy, None] = {}
-    for code in run.planned.codes.values():
+    for code in run.plan.codes.values():
         for node in _stateful(code):
             if node.given.key is not None:
                 nodes[node.given.key] = None
@@ -236,8 +237,8 @@ class KeyGroup:
         self.parts: dict[str, States | Arrivals | HeldCells] = {}
         self.states: dict[str, type] = {}
         """The class of each part that is the record of a state."""
-        self.has_places = isinstance(run.tree.source, n.Received) and run.tree.source.has_places
-        for code in run.planned.codes.values():
+        self.has_places = isinstance(run.plan.tree.source, n.Received) and run.plan.tree.source.has_places
+        for code in run.plan.codes.values():
             self._add(code, self.memory, run)
 
     def _add(self, code: GeneratedLoop, memory: Memory, run: Run) -> None:
@@ -311,8 +312,8 @@ def ending(run: Run, group: KeyGroup, slots: np.ndarray, base: int) -> tuple[Run
 
     There its keys have the numbers from 0 on, in the order of `slots`. `base` is how many items have come.
     """
-    nothing, kept_as = arriving(run.tree.source, (), base), tuple(run.slots.values())
-    made = Run(run.tree.leaves, batches_in=nothing, slots=kept_as, **vars(run.options))
+    nothing, kept_as = arriving(run.plan.tree.source, (), base), tuple(run.slots.values())
+    made = Run(run.plan.tree.leaves, batches_in=nothing, slots=kept_as, **vars(run.options))
     scheduler = made.scheduler()
     resume(made, frame_of(run))
     own = next(each for each in key_groups(made) if each.key is group.key)

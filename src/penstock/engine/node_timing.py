@@ -68,8 +68,8 @@ def repeat_run(
             for _ in run.scheduler().run():
                 pass
             runs.append(run)
-    quickest = min(runs[1:], key=lambda run: sum(c.sending_s + c.receiving_s for c in run.crossings.values()))
-    return quickest, fastest([run.firings for run in runs[1:]])
+    quickest = min(runs[1:], key=lambda run: sum(c.sending_s + c.receiving_s for c in run.parts.crossings.values()))
+    return quickest, fastest([run.trace.firings for run in runs[1:]])
 
 
 def fastest(runs: Sequence[Sequence[Firing]]) -> list[Firing]:
@@ -111,7 +111,7 @@ def _by_node(found: Sequence[Firing]) -> dict[str, list[Firing]]:
 
 
 def _nodes(run: Run, firings: Mapping[str, list[Firing]], small: Mapping[str, list[Firing]]) -> Iterator[NodeProfile]:
-    for node, told in zip(run.nodes, run.statistics().nodes, strict=True):
+    for node, told in zip(run.parts.nodes, run.statistics().nodes, strict=True):
         each = firings.get(node.name, [])
         firing_s = firing_cost_s(each, small.get(node.name, []))
         around = [max(firing.seconds - firing.kernel_s - firing_s, 0.0) for firing in each]
@@ -123,7 +123,7 @@ def _nodes(run: Run, firings: Mapping[str, list[Firing]], small: Mapping[str, li
         )
         weights = [firing.items for firing in each]
         per_item, passing_s = (float(np.average(of, weights=weights)) if each else 0.0 for of in (samples, passing))
-        sinks = run.planned.codes[node.segment].sinks
+        sinks = run.plan.codes[node.segment].sinks
         size, parents = next(((bytes_of(sink), parent_bytes(sink)) for sink in sinks), (0, 0))
         some = tuple(samples[:: max(1, len(samples) // SAMPLES)][:SAMPLES])
         counts = told.items, told.outputs, per_item * told.items, per_item, some, size

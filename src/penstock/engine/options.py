@@ -14,7 +14,6 @@ from typing import Any
 from penstock.engine.statistics import Statistics
 from penstock.errors import GraphError
 from penstock.plan.node_profile import Profile
-from penstock.plan.passes.size import BATCH_ITEMS, WIDTH
 
 CONTEXTS = ("auto", "sparse", "dense", "lane")
 CREDITS = ("queued", "balance")
@@ -150,20 +149,6 @@ class Options:
         if value >= LARGEST:
             raise GraphError(f"run: {name} must be less than 2**48; got {value!r}")
         object.__setattr__(self, name, int(value))
-
-    @property
-    def channel_width(self) -> int:
-        """The most items that a node takes from a channel: on several cores, at most a block."""
-        width = self.width or WIDTH
-        return width if self.block_items is None or self.cores == 1 else min(width, self.block_items)
-
-    @property
-    def source_items(self) -> int:
-        """How many items of the source are taken at a time: whole ensembles, where these have a width."""
-        items = self.batch_items or BATCH_ITEMS
-        if self.width is None or self.batch_items is not None:
-            return items
-        return max(items // self.width, 1) * self.width
 
 
 def _one_of(name: str, value: Any, known: tuple[str, ...]) -> None:

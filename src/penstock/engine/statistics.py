@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from penstock.graph.tree import Delivery
 from penstock.text import table
 
 
@@ -81,6 +82,16 @@ class Held:
     start_s: float
     core: int
     blocks: tuple[int, ...]
+
+
+@dataclass
+class Trace:
+    """What a run notes while it goes on: how long it took, and where that is asked for every signal and firing."""
+
+    seconds: float = 0.0
+    deliveries: list[Delivery] = field(default_factory=list)
+    firings: list[Firing] = field(default_factory=list)
+    held: list[Held] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
 from penstock.plan.node_profile import NodeProfile, Profile
-from penstock.plan.passes.fuse import fuse
+from penstock.plan.passes.fuse import segments
 from penstock.plan.segment import Segment, inside
 
 LEAST_GAIN = 1.05
@@ -124,7 +124,7 @@ def balanced(loops: Sequence[Segment], costs: Sequence[float], cores: int) -> di
 
 def loops_of(leaves: tuple[n.GraphNode, ...]) -> tuple[Segment, ...]:
     """The loops of a graph, every node one of its own, as a profile has them."""
-    return fuse(Tree(leaves), is_fused=False)
+    return segments(Tree(leaves), is_fused=False)
 
 
 def pieces(segments: Sequence[Segment], cores: int, costs: Sequence[float]) -> dict[Segment, int]:

@@ -94,25 +94,17 @@ def opened_at(segment: Segment, edge: n.GraphNode) -> Iterator[n.GraphNode]:
 
     That is an item, unless an aggregate closes the region in between, or a signal.
     """
-    for path in _paths(segment, edge):
-        closed: set[n.GraphNode] = set()
-        emits = False
-        for node in path:
+    # Of each node, on the ways from it to the edge: whether a signal is emitted, and which regions are closed.
+    ways: dict[n.GraphNode, set[tuple[bool, frozenset[n.GraphNode]]]] = {edge: {(False, frozenset())}}
+    for node in reversed(segment.nodes):
+        for emits, closed in ways.pop(node, ()):
             emits = emits or isinstance(node, n.Emit)
             if isinstance(node, n.Aggregate):
-                closed.add(node.region.opener)
+                closed |= {node.region.opener}
             if isinstance(node, n.Enumerate) and (emits or node not in closed):
                 yield node
-
-
-def _paths(segment: Segment, node: n.GraphNode) -> Iterator[tuple[n.GraphNode, ...]]:
-    """All ways from a node of a segment back to its entry."""
-    if node is segment.entry:
-        yield ()
-        return
-    for before in dict.fromkeys(node.inputs):
-        for path in _paths(segment, before):
-            yield (node, *path)
+            for before in node.inputs:
+                ways.setdefault(before, set()).add((emits, closed))
 
 
 def inside(segment: Segment) -> list[n.GraphNode]:

@@ -10,8 +10,9 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.tree import Tree
-from penstock.plan.passes.fuse import fuse
-from penstock.plan.passes.size import ChannelPlan
+from penstock.plan.make import LAYOUT, plan
+from penstock.plan.passes.heartbeats import is_central
+from penstock.plan.plan import ChannelPlan, Decision, LoopPlan, Plan
 from penstock.plan.segment import CLEANING, Segment, fed_segments
 from penstock.report.picture import Arrow, Box, Picture, mermaid, svg
 
@@ -43,45 +44,53 @@ class GraphPicture:
         return self.mermaid()
 
 
-def explain(
-    tree: Tree,
-    segments: Sequence[Segment],
-    channels: Sequence[ChannelPlan] = (),
-    places: Mapping[Segment, str] | None = None,
-    *,
-    compile: bool = True,
-) -> str:
+def explain(plan: Plan, contexts: Mapping[Segment, Decision[str]] | None = None) -> str:
     """The source, then every loop: why it begins, what is in it, and what each step gives; then the channels.
 
-    With `places`, also where each loop is at work.
+    On several cores also where each loop runs. `contexts` are those of channels that a run has chosen since.
     """
+    tree, is_placed = plan.tree, plan.request.cores > 1
     lines = [f"{tree.source.label}: {_fields(tree.source)}"]
     for node in tree.nodes[1:]:
         if isinstance(node, CLEANING):
             lines.append(f"  {node.label}")
-    for segment in segments:
-        mode = _mode(segment) if compile else "interpreted as asked for"
-        place = f", {places[segment]}" if places else ""
-        lines += ["", *_explained(tree, segments, segment, mode, place)]
-    for channel in channels:
-        lines += ["", *_channel(channel)]
+    for segment in plan.segments:
+        mode = _mode(segment) if plan.request.compile else "interpreted as asked for"
+        place = f", {_place(plan, plan.loops[segment])}" if is_placed else ""
+        lines += ["", *_explained(tree, plan.segments, segment, mode, place)]
+    for fed, channel in plan.channels.items():
+        lines += ["", *_channel(plan, channel, (contexts or {}).get(fed, channel.context))]
     return "\n".join(lines)
 
 
-def _channel(channel: ChannelPlan) -> Iterator[str]:
-    sender, bounds = channel.fed.feeder, channel.bounds
-    assert sender is not None
+def _place(plan: Plan, loop: LoopPlan) -> str:
+    """Where a loop runs, how many copies it has, and how the sides of a join come to them."""
+    segment = loop.segment
+    found = f"on core {loop.core.value}"
+    if segment.copies:
+        found += f", and {segment.copies} {'copy' if segment.copies == 1 else 'copies'} on others"
+    if not segment.copies or not isinstance(segment.meet, n.Join) or not segment.sides:
+        return found
+    if not is_central(plan, segment):
+        return f"{found}, each side shared out by itself"
+    waits = ", because what is behind waits to hear how far all have come" if segment.meet.split == "beta" else ""
+    return f"{found}, its sides shared out together{waits}"
+
+
+def _channel(plan: Plan, channel: ChannelPlan, context: Decision[str]) -> Iterator[str]:
+    bounds = channel.bounds.value
     yield (
-        f"channel loop {sender.number + 1} → loop {channel.fed.number + 1}: holds {bounds.items:,} items, "
+        f"channel loop {channel.feeder.number + 1} → loop {channel.fed.number + 1}: holds {bounds.items:,} items, "
         f"{bounds.signals:,} signals and boundaries; one item sends at most {channel.items:,} and {channel.marks:,}"
     )
     if bounds.threshold is not None:
         yield f"  credit: with every signal and every {bounds.threshold + 1:,} items, for all that was sent without"
     else:
         yield "  credit: with every signal, for the items before it"
-    yield f"  context: {channel.context}; {channel.reason}"
-    for told in channel.heartbeats:
-        yield f"  heartbeat: {told}"
+    yield f"  context: {context.value}; {context.reason}"
+    for beats in plan.heartbeats:
+        if channel.fed in beats.intervals:
+            yield f"  heartbeat: {beats.explain(channel.fed)}"
 
 
 def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: str, place: str) -> Iterator[str]:
@@ -194,8 +203,8 @@ _KINDS = {
 
 def picture(leaves: Sequence[n.GraphNode]) -> GraphPicture:
     """The graph as boxes and arrows, with each loop as one tinted group."""
-    tree = Tree(tuple(leaves))
-    segments = fuse(tree)
+    planned = plan(tuple(leaves), passes=LAYOUT)
+    tree, segments = planned.tree, planned.segments
     home = {node: segment for segment in segments for node in segment.nodes}
     boxes = [_box(tree, node, home.get(node)) for node in tree.nodes]
     arrows = []

@@ -14,8 +14,9 @@ from penstock.errors import GraphError, ModelError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
 from penstock.plan.balance import BLOCK_S, LEAST_GAIN, balanced
-from penstock.plan.passes.size import WIDTH, least
-from penstock.plan.plan import plan
+from penstock.plan.make import LOOPS, plan
+from penstock.plan.passes.size import least
+from penstock.plan.request import WIDTH, Request
 from penstock.plan.segment import inside
 from penstock.tune.machine_costs import MachineCosts
 from penstock.tune.node_costs import NodeCosts
@@ -154,8 +155,8 @@ class Search:
 
     def needed_capacity(self, choice: Choice) -> int:
         """The fewest items that channels must hold: as many as come of one."""
-        planned = plan(Tree(self.costs.leaves, choice.places))
-        return max((least(sink)[0] for code in planned.codes.values() for sink in code.sinks if sink.is_cut), default=1)
+        planned = plan(self.costs.leaves, Request(places=choice.places), LOOPS)
+        return max((least(sink)[0] for _, sink in planned.cuts()), default=1)
 
     @cached_property
     def usual_block(self) -> int:

@@ -79,7 +79,7 @@ def _saved(
         spent: dict[str, float] = {}
         for firing in firings:
             spent[firing.node] = spent.get(firing.node, 0.0) + firing.kernel_s
-        for loop in run.nodes:
+        for loop in run.parts.nodes:
             members = [number[each] for each in inside(loop.segment) if each in number and not isinstance(each, n.Meet)]
             less = sum(found.nodes[at].seconds for at in members) - spent.get(loop.name, 0.0)
             saved |= {at: less / (len(members) - 1) for at in members[1:]}
@@ -94,7 +94,7 @@ def _crossing(
     found: dict[int, tuple[float, float]] = {}
     for places in _pairs(leaves):
         run, _ = repeat_run(leaves, first, {**options, "fuse": True, "cores": 2, "places": places})
-        for fed, each in run.crossings.items():
+        for fed, each in run.parts.crossings.items():
             if each.blocks and fed.edge in number:
                 spent_s = (each.sending_s + each.receiving_s) / 2
                 found[number[fed.edge]] = (
@@ -106,5 +106,5 @@ def _crossing(
 
 def _item_bytes(run: Run, fed: Segment) -> int:
     """The bytes of an item that passes a channel, without what texts and lists hold beyond 64 bytes."""
-    sinks = (sink for code in run.planned.codes.values() for sink in code.sinks if sink.feeds is fed)
+    sinks = (sink for code in run.plan.codes.values() for sink in code.sinks if sink.feeds is fed)
     return next(bytes_of(sink) - parent_bytes(sink) for sink in sinks)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from penstock.errors import ModelError
+from penstock.errors import GraphError, ModelError
 from penstock.graph import nodes as n
-from penstock.graph.tree import Places, Tree
-from penstock.plan.balance import BLOCK, blocks
-from penstock.plan.passes.assign_cores import mapped
-from penstock.plan.passes.fuse import fuse
-from penstock.plan.passes.size import BATCH_ITEMS, MANY, SHARED, WIDTH, loop_width, usual
+from penstock.graph.tree import Places
+from penstock.plan.make import LAYOUT, plan
+from penstock.plan.passes.size import usual
+from penstock.plan.plan import Plan
+from penstock.plan.request import WIDTH, Request
 from penstock.plan.segment import Segment
 from penstock.text import distinct
 from penstock.tune.node_costs import NodeCosts
@@ -56,16 +56,25 @@ class Part:
         return first.sides if first.sides else ((first,) if first.feeder is not None else ())
 
 
+def _planned(costs: NodeCosts, choice: Choice) -> Plan:
+    """The plan of a run that chooses so, as far as it needs no loop to be written."""
+    request = Request(width=choice.width)
+    if choice.cores > 1:
+        profile = costs.profile if choice.by_profile and choice.block_items is None else None
+        request = Request(cores=choice.cores, places=choice.places, profile=profile, block_items=choice.block_items)
+    try:
+        return plan(costs.leaves, request, LAYOUT)
+    except GraphError as error:  # what a run refuses has no model
+        raise ModelError(str(error).replace("run: ", "model: ", 1)) from None
+
+
 class Layout:
     """The parts of a run of a graph, with the channels between them."""
 
     def __init__(self, costs: NodeCosts, choice: Choice) -> None:
         self.costs, self.choice = costs, choice
-        self.segments = fuse(Tree(costs.leaves, choice.places if choice.cores > 1 else Places()))
-        self.core_of = mapped(self.segments, choice.cores, choice.places.cores if choice.cores > 1 else {})
-        by_profile = choice.by_profile and choice.block_items is None and choice.cores > 1
-        self.widths = blocks(costs.leaves, self.segments, costs.profile) if by_profile else {}
-        self.many = SHARED if self.widths else MANY
+        self.plan = _planned(costs, choice)
+        self.segments = self.plan.segments
         self.parts = self._parts()
         self.part_of = {segment: part for part in self.parts for segment in part.segments}
         self.takers = self._takers()
@@ -104,25 +113,8 @@ class Layout:
             if segment.copies and segment.has_functions:
                 continue  # it goes with the loop of its functions
             members = (segment,) if segment.joint is None else (segment.joint, segment)
-            parts.append(Part(names[segment], members, self._homes(segment, members[0])))
+            parts.append(Part(names[segment], members, self.plan.loops[segment].cores))
         return parts
-
-    def _homes(self, segment: Segment, first: Segment) -> tuple[int, ...]:
-        """The cores of a loop and its copies, as the engine has them: its own, that before, that behind, any other."""
-        own = self.core_of[segment]
-        if not segment.copies:
-            return (own,)
-        before = [fed.feeder for fed in (first.sides or (first,)) if fed.feeder is not None][:1]
-        behind = [each for each in self.segments for fed in (*each.sides, each) if fed.feeder is segment]
-        near = [self.core_of[feeder] for feeder in before]
-        near += [own if taker.copies else self.core_of[taker] for taker in behind]
-        others = [core for core in dict.fromkeys([*near, *range(self.choice.cores)]) if core != own]
-        if len(others) < segment.copies:
-            raise ModelError(
-                f"model: {segment.name} is to have {segment.copies} copies beside its own, each on another core; there "
-                f"are {self.choice.cores} cores; raise cores=, or lower the copies"
-            )
-        return (own, *others[: segment.copies])
 
     def _takers(self) -> dict[Part, list[tuple[Segment, Part]]]:
         """For each part the channels that leave it, by what they lead to, and the part there."""
@@ -151,14 +143,10 @@ class Layout:
 
     def width(self, segment: Segment) -> int:
         """The most items that a loop takes at a time."""
-        choice = self.choice
-        if choice.cores == 1:
-            return loop_width(segment, choice.width, None, BATCH_ITEMS)
-        if segment in self.widths:
-            return self.widths[segment]
-        block = choice.block_items or (BLOCK if any(each.copies for each in self.segments) else None)
-        width, given = loop_width(segment, None, block, BATCH_ITEMS), self._given_capacity(segment)
-        return width if given is None else min(width, given)
+        width, given = self.plan.width(segment), self._given_capacity(segment)
+        if given is None or self.choice.cores == 1 or self.plan.request.profile is not None:
+            return width
+        return min(width, given)
 
     def _given_capacity(self, fed: Segment) -> int | None:
         capacity = self.choice.capacity
@@ -171,7 +159,7 @@ class Layout:
             return given
         width = self.width(fed)
         is_shared = sender.is_flexible or any(part.is_flexible for at, part in self.takers[sender] if at is fed)
-        return usual(width, self.costs.item_bytes(fed.edge), is_shared, self.many)
+        return usual(width, self.costs.item_bytes(fed.edge), is_shared, self.plan.sizes.many)
 
     def items(self, fed: Segment) -> float:
         """How many items of a block pass a channel."""

@@ -272,9 +272,9 @@ def test_a_join_of_one_loop_is_cut_out(split: str) -> None:
     """Fused, the sides come from one loop, and would meet within it."""
     stream = joins(split)["inner"][0]
     run = stream.prepare(spark=False, cores=2, compile=False)
-    assert sum(1 for segment in run.planned.segments if segment.sides) == 1
+    assert sum(1 for segment in run.plan.segments if segment.sides) == 1
     run = stream.prepare(spark=False, compile=False)
-    assert not any(segment.sides for segment in run.planned.segments)
+    assert not any(segment.sides for segment in run.plan.segments)
 
 
 @pytest.mark.parametrize("split", SPLITS)

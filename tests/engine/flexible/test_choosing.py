@@ -36,7 +36,7 @@ def profiled(stream: ps.Stream, *per_item_s: float, items: int = 100_000) -> Pro
 
 
 def cores_of(run: Any) -> dict[str, int]:
-    return {segment.name: core for segment, core in run.cores.items()}
+    return {segment.name: core for segment, core in run.plan.cores.items()}
 
 
 def test_nodes_that_run_as_plain_python_are_not_shared_out() -> None:
@@ -65,7 +65,7 @@ def test_a_node_on_a_core_takes_what_follows_along() -> None:
 def test_on_one_core_it_makes_no_difference() -> None:
     first, _, _ = chain()
     run = first.map(b=lambda a: a + 1).on_core(1).prepare(spark=False)
-    assert len(run.planned.segments) == 1
+    assert len(run.plan.segments) == 1
     assert run.collect().num_rows == 1000
 
 
@@ -74,7 +74,7 @@ def test_nodes_behind_one_source_may_be_on_several_cores() -> None:
     here, there = source.map(a=lambda v: v + 1), source.map(b=lambda v: v + 2).on_core(1)
     joined = ps.align(here, there)
     run = joined.prepare(spark=False, cores=2)
-    assert set(run.cores.values()) == {0, 1}
+    assert set(run.plan.cores.values()) == {0, 1}
     assert run.collect().equals(joined.collect(spark=False))
 
 
@@ -178,7 +178,7 @@ def test_the_run_chooses_by_itself() -> None:
     stream = source.map(a=lambda v: v / 2).map(b=turned).map(c=lambda b: b + 1)
     run = stream.prepare(spark=False, cores=2, flexible="auto")
     assert run.collect().equals(stream.collect(spark=False))
-    assert [segment.name for segment in run.planned.segments if segment.copies] == ["map 'b'"]
+    assert [segment.name for segment in run.plan.segments if segment.copies] == ["map 'b'"]
 
 
 def test_an_empty_source_has_nothing_to_choose_by() -> None:

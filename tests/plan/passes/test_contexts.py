@@ -31,7 +31,7 @@ def test_explain_reports_the_context_that_runs(context: str, cores: int) -> None
 
 def test_every_case_is_decided() -> None:
     found = {
-        (wanted, has_places, cores): decide(wanted, has_regions=True, has_places=has_places, cores=cores).context
+        (wanted, has_places, cores): decide(wanted, has_regions=True, has_places=has_places, cores=cores).value
         for wanted in ("auto", "sparse", "dense", "lane")
         for has_places in (False, True)
         for cores in (1, 2)
@@ -46,4 +46,4 @@ def test_every_case_is_decided() -> None:
     assert {
         context for (wanted, places, cores), context in found.items() if wanted != "sparse" and (places or cores > 1)
     } == {"lane"}
-    assert decide("dense", has_regions=False, has_places=False, cores=1).context == "lane"
+    assert decide("dense", has_regions=False, has_places=False, cores=1).value == "lane"

@@ -9,52 +9,50 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.engine.actor import Beat
+from penstock.engine.build import Builder
 from penstock.engine.channel import Channel
 from penstock.engine.flexible.align_split import JoinSplit
 from penstock.engine.flexible.beta_split import FirstSplit, NextSplit
-from penstock.engine.flexible.flexible_node import Flexible, Way, add_merges, flexible_node, homes_of, loop_of, ways_out
+from penstock.engine.flexible.flexible_node import Flexible, Way, add_merges, flexible_node, loop_of, ways_out
 from penstock.engine.flexible.split_side import Side
-from penstock.engine.joint import JointNode, Sides, sharing
-from penstock.engine.run import Run
+from penstock.engine.joint import Sides, sharing
 from penstock.engine.sinks import ChannelSink
 from penstock.graph import nodes as n
-from penstock.graph.needs import at_field
 from penstock.graph.tree import above
 from penstock.plan.mark_types import RunEnd
 from penstock.plan.passes.heartbeats import is_central
 from penstock.plan.segment import Segment
 
 
-def flexible(run: Run, segment: Segment, sinks: Sequence[ChannelSink]) -> Iterator[Flexible]:
+def flexible(build: Builder, segment: Segment, sinks: Sequence[ChannelSink]) -> Iterator[Flexible]:
     """The parts of a flexible node; those of a join with functions come with the loop that calls them."""
     if segment.sides:
         if not segment.has_functions:
-            yield _join(run, segment, segment, sinks)
+            yield _join(build, segment, segment, sinks)
     elif segment.joint is not None:
-        yield _join(run, segment.joint, segment, sinks)
-        del run.channels[segment]  # it was a pattern for those of the copies
+        yield _join(build, segment.joint, segment, sinks)
+        del build.parts.channels[segment]  # it was a pattern for those of the copies
     else:
-        yield flexible_node(run, segment, sinks)
+        yield flexible_node(build, segment, sinks)
 
 
-def _join(run: Run, joint: Segment, last: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
+def _join(build: Builder, joint: Segment, last: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
     """Make the parts of a flexible join; `last` is the loop of its functions, or the join itself."""
-    befores = [run.receiver_core(side) for side in joint.sides]
-    homes = homes_of(run, last, befores[0], sinks)
+    befores, homes = [build.plan.channels[side].receiver_core for side in joint.sides], build.plan.loops[last].cores
     into = [
-        [Way(run.channels[side], before, home) for home in homes]
+        [Way(build.parts.channels[side], before, home) for home in homes]
         for side, before in zip(joint.sides, befores, strict=True)
     ]
-    told = _told(run, sinks)
-    splits = _splits(run, joint, into, told)
+    told = _told(build, sinks)
+    splits = _splits(build, joint, into, told)
     # A central split knows where a run ends when it begins; with others only the copies can tell before it has.
     early = [] if isinstance(splits[0], JoinSplit) else told
     made = Flexible(splits[0], [*dict.fromkeys(splits)], cores=dict(zip(splits, befores, strict=True)))
     made.readers |= dict(zip(joint.sides, splits, strict=True))
     ends, out = [], []
     for copy, home in enumerate(homes):
-        ways, leaving = [side[copy] for side in into], ways_out(run, sinks, home)
-        nodes = _copy(run, joint, last, copy, [way.receiving for way in ways], sinks, leaving)
+        ways, leaving = [side[copy] for side in into], ways_out(build, sinks, home)
+        nodes = _copy(build, joint, last, copy, [way.receiving for way in ways], sinks, leaving)
         if home == befores[0]:
             splits[0].policy.beside, splits[0].policy.nodes = copy, nodes
         for node in nodes:
@@ -70,41 +68,41 @@ def _join(run: Run, joint: Segment, last: Segment, sinks: Sequence[ChannelSink])
             made.crossings += way.crossing(split, nodes[0])
         ends.append(nodes[-1])
         out.append(leaving)
-    add_merges(run, made, last, sinks, ends, out)
+    add_merges(build, made, last, sinks, ends, out)
     made.merges += [split for split in made.nodes if isinstance(split, NextSplit)]
     return made
 
 
-def _told(run: Run, sinks: Sequence[ChannelSink]) -> list[str]:
+def _told(build: Builder, sinks: Sequence[ChannelSink]) -> list[str]:
     """The clocks by which those behind want to know how far the join has come."""
     fed = [sink.sink.feeds for sink in sinks]
-    return [beats.clock for beats in run.heartbeats if any(each in beats.intervals for each in fed)]
+    return [beats.clock for beats in build.plan.heartbeats if any(each in beats.intervals for each in fed)]
 
 
-def _splits(run: Run, joint: Segment, into: Sequence[Sequence[Way]], told: Sequence[str]) -> list[Any]:
+def _splits(build: Builder, joint: Segment, into: Sequence[Sequence[Way]], told: Sequence[str]) -> list[Any]:
     """Who takes from each side."""
     assert joint.meet is not None
-    o, run_end, clock = run.options, run.planned.signals.index(RunEnd), _clock(run, joint)
-    channels = [run.channels[side] for side in joint.sides]
+    plan, run_end, clock = build.plan, build.plan.signals.index(RunEnd), build.clock_of(joint)
+    channels = [build.parts.channels[side] for side in joint.sides]
     sending = [[way.sending for way in ways] for ways in into]
     sides = [Side(channel, copies, clock, run_end) for channel, copies in zip(channels, sending, strict=True)]
-    given = (o.channel_width, o.clock, run.firings if o.trace else None)
-    if is_central(run.planned, run.heartbeats, joint):
-        shared = sharing(run.tree, joint.meet)
+    given = (plan.sizes.channel_items, build.options.clock, build.firings)
+    if is_central(plan, joint):
+        shared = sharing(plan.tree, joint.meet)
         return [JoinSplit(joint, Sides(channels, clock), sides, shared, told, *given)] * len(sides)
-    is_late = _is_late(run, joint.meet)
+    is_late = _is_late(build, joint.meet)
     first = FirstSplit(joint, sides[0], bool(told), is_late, *given)
     return [first, *(NextSplit(joint, number, side, is_late, *given) for number, side in enumerate(sides[1:], 1))]
 
 
-def _is_late(run: Run, meet: n.Meet) -> bool:
+def _is_late(build: Builder, meet: n.Meet) -> bool:
     """Whether signals that all sides have may stand behind an item: they were emitted before the streams parted."""
-    fork = run.tree.fork[meet]
+    fork = build.plan.tree.fork[meet]
     return any(isinstance(node, n.Emit) and n.stem(node) is n.stem(meet.sides[0]) for node in (fork, *above(fork)))
 
 
 def _copy(
-    run: Run,
+    build: Builder,
     joint: Segment,
     last: Segment,
     copy: int,
@@ -113,21 +111,14 @@ def _copy(
     ways: Sequence[Way],
 ) -> list[Any]:
     """One of the joins that do the same, with the loop of its functions; the first is the join's own."""
-    o = run.options
-    sides, trace = Sides(sources, _clock(run, joint)), run.firings if o.trace else None
     if last is joint:
         writing = [ChannelSink(sink.sink, way.sending) for sink, way in zip(sinks, ways, strict=True)]
     else:
-        (sink,) = run.planned.codes[joint].sinks
-        writing = [ChannelSink(sink, run.channels[last].twin())]
-    node = JointNode(run.tree, joint, sides, writing, o.channel_width, o.clock, trace)
+        (sink,) = build.plan.codes[joint].sinks
+        writing = [ChannelSink(sink, build.parts.channels[last].twin())]
+    node = build.joint(joint, sources, writing)
     if copy:
         node.name = f"{joint.name} (copy {copy})"
     if last is joint:
         return [node]
-    return [node, loop_of(run, last, copy, writing[0].channel, sinks, ways)]
-
-
-def _clock(run: Run, joint: Segment) -> str:
-    assert joint.meet is not None
-    return at_field(run.tree, n.stem(joint.meet.sides[0]))
+    return [node, loop_of(build, last, copy, writing[0].channel, sinks, ways)]

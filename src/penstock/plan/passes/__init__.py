@@ -1,1 +1,1 @@
-"""The passes that make a plan, each in a file of its own."""
+"""The passes that make a plan: each goes from plan to plan, and adds what it decides."""

@@ -1,16 +1,38 @@
-"""Which core each node is at work on, and which nodes have copies to help them."""
+"""Which core nodes are asked to be on, and which nodes have copies that help them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.plan.balance import pieces
+from penstock.plan.balance import balanced, chosen, loops_of
 from penstock.plan.moving import moved
-from penstock.plan.segment import Segment, inside
+from penstock.plan.plan import Plan
+
+
+def assign_cores(plan: Plan) -> Plan:
+    """Place nodes on cores, and give copies to some.
+
+    Requires a profile in the request where `flexible` is "auto".
+    Ensures that the tree has the cores and copies that were asked for and, where there is a profile, that every other
+    node has a core by its costs. On one core only places that stand for those of the graph count.
+    """
+    asked, leaves = plan.request, plan.tree.leaves
+    if asked.cores == 1:
+        return replace(plan, tree=replace(plan.tree, places=asked.places or Places()))
+    by_hand = None if isinstance(asked.flexible, str) else asked.flexible
+    found = places(leaves, asked.cores, asked.mapping, by_hand) if asked.places is None else asked.places
+    if asked.flexible == "auto":
+        assert asked.profile is not None
+        found = chosen(leaves, found, asked.profile, asked.cores)
+    elif asked.profile is not None:
+        loops = loops_of(leaves)
+        found = replace(found, cores={**balanced(loops, asked.profile.costs(loops), asked.cores), **found.cores})
+    return replace(plan, tree=replace(plan.tree, places=found))
 
 
 def places(
@@ -70,22 +92,3 @@ def _named(option: str, stream: Any, nodes: Sequence[n.GraphNode]) -> n.GraphNod
 def _check_core(where: str, node: n.GraphNode, core: Any, cores: int) -> None:
     if not isinstance(core, int) or isinstance(core, bool) or not 0 <= core < cores:
         raise GraphError(f"{where} must name cores from 0 to {cores - 1}; got {core!r} for {node.label}")
-
-
-def mapped(
-    segments: Sequence[Segment], cores: int, asked: Mapping[n.GraphNode, int], costs: Sequence[float] | None = None
-) -> dict[Segment, int]:
-    """The core of each loop: that of its nodes, and else that of the loop before it.
-
-    Where nothing is asked for, cores have pieces of loops that follow each other, of about one cost. What reads the
-    source stays together.
-    """
-    found = {} if asked else pieces(segments, cores, costs or [1.0] * len(segments))
-    for segment in segments if asked else ():
-        own = next((asked[node] for node in inside(segment) if node in asked), None)
-        before = segment.sides[0].feeder if segment.sides else segment.feeder
-        found[segment] = own if own is not None else (0 if before is None else found[before])
-    readers = [segment for segment in segments if segment.feeder is None and not segment.sides]
-    for segment in readers:
-        found[segment] = found[readers[0]]
-    return found

@@ -11,8 +11,13 @@ In all three a region costs the marks of its opening and closing. The constants 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
+
+from penstock.errors import GraphError
+from penstock.graph import nodes as n
+from penstock.plan.plan import ChannelPlan, Decision, Plan
+from penstock.plan.segment import fed_segments
 
 CONTEXTS = ("lane", "sparse", "dense")
 """In the order in which equals are preferred."""
@@ -62,16 +67,49 @@ def choose(region_items: float, width: int, costs: Costs) -> Choice:
     return Choice(min(CONTEXTS, key=lambda context: predicted[context]), region_items, width, predicted)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """How regions travel on a channel, and why. The context is "auto" where the run chooses by what it sees."""
+def contexts(plan: Plan) -> Plan:
+    """Choose how regions travel on each channel.
 
-    context: str
-    reason: str
+    Requires channels.
+    Ensures a context for each, with its reason: as asked for where that is possible, "auto" where the run is to choose;
+    and whether a loop that reads the source may take items from both sides of a signal.
+    """
+    asked = _asked(plan)
+    channels = {
+        fed: replace(each, context=_decide(plan, each, asked[each.sink.node])) for fed, each in plan.channels.items()
+    }
+    loops = {
+        segment: replace(loop, spans=segment.feeder is not None or asked[segment.edge] != "sparse")
+        for segment, loop in plan.loops.items()
+    }
+    return replace(plan, channels=channels, loops=loops)
 
 
-def decide(wanted: str, *, has_regions: bool, has_places: bool, cores: int) -> Decision:
-    """The context of a channel, from what was asked for; engine and reports both read it here.
+def _asked(plan: Plan) -> dict[n.GraphNode, str]:
+    """The context that was asked for on the channels behind each node; "auto" where none was."""
+    given = plan.request.context
+    edges = {segment.edge for segment in (*plan.segments, *fed_segments(plan.segments))}
+    if isinstance(given, str):
+        return dict.fromkeys(edges, given)
+    found = dict.fromkeys(edges, "auto")
+    for stream, context in given.items():
+        node = getattr(stream, "node", None)
+        if not isinstance(node, n.GraphNode):
+            raise GraphError(f"run: context= takes a dict from streams to contexts; got the key {stream!r}")
+        if node not in edges:
+            fused = " run with fuse=False to have one on every edge" if plan.request.fuse else " is it a result?"
+            raise GraphError(f"run: context= names {node.label}, which no channel of this run leaves;{fused}")
+        found[node] = context
+    return found
+
+
+def _decide(plan: Plan, channel: ChannelPlan, wanted: str) -> Decision[str]:
+    sink = channel.sink
+    return decide(wanted, has_regions=bool(sink.parents), has_places=bool(sink.clocks), cores=plan.request.cores)
+
+
+def decide(wanted: str, *, has_regions: bool, has_places: bool, cores: int) -> Decision[str]:
+    """The context of a channel, from what was asked for.
 
     Where marks have places of their own, because streams meet by them, or may pass to another core, regions travel by
     their marks. Then `dense` is not possible, and there is nothing to choose.

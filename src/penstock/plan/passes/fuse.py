@@ -21,27 +21,64 @@ Unfused, every node is a segment of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.graph import nodes as n
+from penstock.graph.function import Function
+from penstock.graph.needs import needs
 from penstock.graph.tree import Tree
+from penstock.plan.heartbeat.clocks import Clocks, met_as_channels
+from penstock.plan.plan import Plan
 from penstock.plan.segment import CLEANING, Segment, fed_segments, opened_at
+from penstock.plan.unchanged import is_enumerable, unchanged
 
 LONGEST, BLOCK = 60, 5
 """Python compiles at most 20 loops and 100 blocks one inside the other."""
+READS, MEETS, GIVES, FLEXIBLE = (
+    "it reads the source",
+    "streams meet here",
+    "it gives the result",
+    "the join is flexible",
+)
 IN_ORDER = "what copies give is put in order before it is a result"
 
 
-def fuse(tree: Tree, *, is_fused: bool = True) -> tuple[Segment, ...]:
+def fuse(plan: Plan) -> Plan:
+    """Cut the tree into segments.
+
+    Requires a tree whose nodes have the cores and copies that were asked for.
+    Ensures the segments, feeders first, each with the reason why it begins; the clocks by which streams meet that come
+    from several of them; and the fields that each node needs.
+    """
+    found = segments(plan.tree, is_fused=plan.request.fuse)
+    clocks = Clocks(plan.tree, met_as_channels(found))
+    return replace(plan, segments=found, clocks=clocks, needed=needs(plan.tree, clocks.meets))
+
+
+def segments(tree: Tree, *, is_fused: bool = True) -> tuple[Segment, ...]:
     """The segments of a tree, feeders first. Every node but those that clean the source lies in exactly one."""
     leaving: frozenset[n.GraphNode] = frozenset()
     while True:
-        segments = _Cutter(tree, is_fused, leaving).segments()
-        found = {node for fed in fed_segments(segments) for node in opened_at(fed.feeder, fed.edge)}  # type: ignore[arg-type]
-        if found <= leaving:
-            return segments
-        leaving |= found
+        found = _Cutter(tree, is_fused, leaving).segments()
+        stopping = {node for fed in fed_segments(found) for node in opened_at(fed.feeder, fed.edge)}  # type: ignore[arg-type]
+        if stopping <= leaving:
+            return found
+        leaving |= stopping
+
+
+@dataclass(frozen=True)
+class At:
+    """A node that may be taken into a segment; `fields` are the columns that are there as they entered."""
+
+    segment: Segment
+    node: n.GraphNode
+    fields: frozenset[str]
+
+    @property
+    def is_first(self) -> bool:
+        """Whether there is nothing in the segment yet, not even a function over columns at its entry."""
+        return not self.segment.nodes and self.segment.entry is self.segment.edge
 
 
 class _Cutter:
@@ -56,7 +93,7 @@ class _Cutter:
             if isinstance(node, CLEANING):
                 following = [child for child in self.tree.children[node] if not isinstance(child, CLEANING)]
                 if following or node in self.tree.leaves:
-                    self._enter(node, node, following, "it reads the source", None)
+                    self._enter(node, node, following, READS, None)
         for node in self.tree.nodes:
             if isinstance(node, n.Meet) and not any(node in segment.nodes for segment in self.found):
                 self._join(node)
@@ -64,7 +101,7 @@ class _Cutter:
 
     def _join(self, meet: n.Meet) -> None:
         """Streams meet that come from several loops: channels lead to them, and what follows is a loop again."""
-        reason, copies = "streams meet here", self.tree.copies(meet)
+        reason, copies = MEETS, self.tree.copies(meet)
         sides = tuple(Segment(-1, side, side, reason, self._home(side), [], meet, (), copies) for side in meet.sides)
         joint = Segment(len(self.found), meet, meet, reason, None, [], meet, sides, copies)
         self.found.append(joint)
@@ -75,12 +112,12 @@ class _Cutter:
         if meet in self.tree.leaves and any(each in self.leaving or self.tree.copies(each) for each in children):
             # A loop that stops within a list comes to its item several times, and would give it as often; and copies
             # give no results.
-            self._enter(meet, meet, [], "it gives the result", joint)
+            self._enter(meet, meet, [], GIVES, joint)
         self._enter(meet, meet, children, reason, joint)
 
     def _cases(self, joint: Segment) -> None:
         """The functions of a flexible join, each for a set of sides, are one loop: its copies go with those of it."""
-        loop = Segment(len(self.found), joint.entry, joint.entry, "the join is flexible", joint, copies=joint.copies)
+        loop = Segment(len(self.found), joint.entry, joint.entry, FLEXIBLE, joint, copies=joint.copies)
         self.found.append(loop)
         for node in self.tree.below(joint.entry):
             loop.nodes.append(node)
@@ -99,7 +136,7 @@ class _Cutter:
         at_entry = (s for s in self.found if node is s.entry and s.resumable not in self.leaving)
         found = next(inside, None) or next(at_entry, None)
         if found is None:
-            self._enter(node, node, [], "it reads the source", None)
+            self._enter(node, node, [], READS, None)
             found = self.found[-1]
         return found
 
@@ -141,7 +178,7 @@ class _Cutter:
             if reason is None:
                 segment.nodes.append(node)
                 self._give_in_order(segment, node)
-                self._extend(segment, list(self.tree.children[node]), _unchanged(node, fields))
+                self._extend(segment, list(self.tree.children[node]), unchanged(node, fields))
             else:
                 # A sibling that cannot join the segment's first nodes is fed by the same cut, not through the segment.
                 edge = node.inputs[0]
@@ -162,43 +199,80 @@ class _Cutter:
         idle = (each for each in self.found if each.entry is segment.entry and not each.nodes and each is not segment)
         found = next((each for each in idle if each.feeder is None and each.meet is None), None)
         if found is None:
-            self._enter(segment.entry, segment.entry, [], "it reads the source", None)
+            self._enter(segment.entry, segment.entry, [], READS, None)
             found = self.found[-1]
         return found
 
+    # Why a node cannot be taken into a segment: each rule gives a reason, or None
+
     def _cut(self, segment: Segment, node: n.GraphNode, fields: frozenset[str]) -> str | None:
-        """Why this node cannot be taken into the segment, or None."""
-        is_first = not segment.nodes and segment.entry is segment.edge
-        if self.tree.copies(node) and (segment.feeder is None or not is_first):
-            return f"{node.label} is flexible, and its copies are loops like its own"
-        if self._has_copies(segment) and not is_first:
+        """Why this node cannot be taken into the segment, by the first rule that has a reason, or None."""
+        at = At(segment, node, fields)
+        return next((reason for rule in RULES if (reason := rule(self, at)) is not None), None)
+
+    def is_flexible(self, at: At) -> str | None:
+        if self.tree.copies(at.node) and (at.segment.feeder is None or not at.is_first):
+            return f"{at.node.label} is flexible, and its copies are loops like its own"
+        return None
+
+    def follows_copies(self, at: At) -> str | None:
+        if self._has_copies(at.segment) and not at.is_first:
             return "the loop before is flexible: what its copies give is put in order here"
-        if self._is_elsewhere(segment, node) and not is_first:
-            return f"{node.label} is at work on core {self.tree.core(node)}"
-        if not self.is_fused and not is_first:
-            return "every node is a loop of its own"
-        alone = [each for each in (node, *segment.behind[:1]) if each in self.leaving]
-        if alone and not is_first and (node in alone or node.inputs[0] is segment.entry):
+        return None
+
+    def is_elsewhere(self, at: At) -> str | None:
+        if self._is_elsewhere(at.segment, at.node) and not at.is_first:
+            return f"{at.node.label} is at work on core {self.tree.core(at.node)}"
+        return None
+
+    def is_unfused(self, at: At) -> str | None:
+        return "every node is a loop of its own" if not self.is_fused and not at.is_first else None
+
+    def stops_within_lists(self, at: At) -> str | None:
+        alone = [each for each in (at.node, *at.segment.behind[:1]) if each in self.leaving]
+        if alone and not at.is_first and (at.node in alone or at.node.inputs[0] is at.segment.entry):
             return f"{alone[0].label} hands its elements on piece by piece, alone behind the entry of its loop"
-        tide = next((each for each in node.inputs if isinstance(each, n.Tide) and each in segment.nodes), None)
+        return None
+
+    def follows_watermark(self, at: At) -> str | None:
+        inside = at.segment.nodes
+        tide = next((each for each in at.node.inputs if isinstance(each, n.Tide) and each in inside), None)
         if tide is not None and self._closes_windows(tide):
             return f"windows close behind {tide.label}, and each may give any number of items"
-        windows = next((each for each in node.inputs if n.timed_of(each) and each in segment.nodes), None)
-        if windows is not None and any(isinstance(each, n.Emit) for each in (node, *self.tree.below(node))):
+        return None
+
+    def emits_after_windows(self, at: At) -> str | None:
+        windows = next((each for each in at.node.inputs if n.timed_of(each) and each in at.segment.nodes), None)
+        if windows is not None and any(isinstance(each, n.Emit) for each in (at.node, *self.tree.below(at.node))):
             return f"signals are emitted behind {windows.label}, whose rows come between items"
-        is_first = not segment.nodes
-        if self._length(segment, node) > LONGEST:
+        return None
+
+    def is_long(self, at: At) -> str | None:
+        if self._length(at.segment, at.node) > LONGEST:
             return f"a loop of {LONGEST} steps, one inside the other, is long enough"
-        if isinstance(node, n.MapColumns):
-            return f"{node.label} takes whole columns"
-        if isinstance(node, n.KeyBy) and not fields.issuperset(node.names):
-            return f"{node.label} numbers its keys a column at a time, and its fields are made in the loop before"
-        if isinstance(node, n.Enumerate) and not _is_enumerable(node, fields):
-            return f"{node.label} opens a list that is made in the loop before, so that its length is not known there"
-        uncompiled = [function for function in node.functions if function.reason is not None]
-        if uncompiled and not is_first:
-            return f"{uncompiled[0].where} does not compile"
-        if not uncompiled and segment.is_interpreted:
+        return None
+
+    def takes_columns(self, at: At) -> str | None:
+        return f"{at.node.label} takes whole columns" if isinstance(at.node, n.MapColumns) else None
+
+    def numbers_keys(self, at: At) -> str | None:
+        if isinstance(at.node, n.KeyBy) and not at.fields.issuperset(at.node.names):
+            label = at.node.label
+            return f"{label} numbers its keys a column at a time, and its fields are made in the loop before"
+        return None
+
+    def opens_made_list(self, at: At) -> str | None:
+        if isinstance(at.node, n.Enumerate) and not is_enumerable(at.node, at.fields):
+            label = at.node.label
+            return f"{label} opens a list that is made in the loop before, so that its length is not known there"
+        return None
+
+    def is_interpreted(self, at: At) -> str | None:
+        uncompiled = _uncompiled(at.node)
+        return f"{uncompiled[0].where} does not compile" if uncompiled and at.segment.nodes else None
+
+    def compiles_again(self, at: At) -> str | None:
+        if not _uncompiled(at.node) and at.segment.is_interpreted:
             return "the loop before is interpreted, and from here on everything compiles"
         return None
 
@@ -256,38 +330,26 @@ class _Cutter:
         return length
 
 
+RULES = (
+    _Cutter.is_flexible,
+    _Cutter.follows_copies,
+    _Cutter.is_elsewhere,
+    _Cutter.is_unfused,
+    _Cutter.stops_within_lists,
+    _Cutter.follows_watermark,
+    _Cutter.emits_after_windows,
+    _Cutter.is_long,
+    _Cutter.takes_columns,
+    _Cutter.numbers_keys,
+    _Cutter.opens_made_list,
+    _Cutter.is_interpreted,
+    _Cutter.compiles_again,
+)
+"""All ways for a node to begin a segment of its own, in the order in which they are tried."""
+
+
+def _uncompiled(node: n.GraphNode) -> list[Function]:
+    return [function for function in node.functions if function.reason is not None]
+
+
 _LOOPS = (n.FlatMap, n.Through, n.Enumerate, n.KeyedAggregate, n.Merge)
-
-
-def _is_enumerable(node: n.Enumerate, fields: frozenset[str]) -> bool:
-    return all(name in fields or f"{name}[]" in fields for name, _ in node.elements)
-
-
-def _unchanged(node: n.GraphNode, fields: frozenset[str]) -> frozenset[str]:
-    """The columns that are still what entered, and row by row, behind this node.
-
-    An element of a list that entered is written as `name[]`: it may be opened, but it is no row. A name that has left
-    the scope is forgotten, because a later node may give it to something else.
-    """
-    scope = set(node.shape.scope)
-    return frozenset(name for name in _passed(node, fields) if name.removesuffix("[]") in scope)
-
-
-def _passed(node: n.GraphNode, fields: frozenset[str]) -> frozenset[str]:
-    if isinstance(node, n.Map):
-        made = {name for names, _ in node.outputs for name in names}
-        return fields - made - {f"{name}[]" for name in made}
-    if node.has_end or isinstance(node, (n.KeyedAggregate, n.Meet)):
-        return frozenset()  # what it gives at the end of the stream, or of several sides, has entered nowhere
-    if isinstance(node, (n.FlatMap, n.Through)):
-        return (fields & set(node.shape.scope)) - set(node.to if isinstance(node.to, tuple) else (node.to,))
-    if isinstance(node, n.Enumerate):
-        return fields | {f"{name}[]" for _, name in node.elements}
-    if isinstance(node, n.Regions):
-        return (fields & set(node.shape.fields)) | (fields & set(node.given.parents))
-    if isinstance(node, n.Aggregate):
-        return fields & (set(node.shape.scope) - set(node.results))
-    if isinstance(node, n.Select):
-        kept = {name for name, old in node.names.items() if old in fields}
-        return frozenset(kept | {name for name in fields if name in node.given.parents})
-    return frozenset(fields)

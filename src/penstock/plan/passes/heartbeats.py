@@ -3,85 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field
 from penstock.graph.tree import above
 from penstock.plan.heartbeat.cycles import Edge
 from penstock.plan.heartbeat.intervals import intervals
-from penstock.plan.heartbeat.proof import limits
-from penstock.plan.passes.size import Bounds, least
-from penstock.plan.plan import Plan
+from penstock.plan.heartbeat.reasons import Heartbeats
+from penstock.plan.plan import BeatPlan, ChannelPlan, Plan
 from penstock.plan.segment import Segment, fed_segments
 
 
-@dataclass(frozen=True)
-class Heartbeats:
-    """The intervals of one clock: for each channel, by what it feeds, the most indices between two heartbeats.
+def heartbeats(plan: Plan) -> Plan:
+    """Choose how often senders report how far they have come.
 
-    Where the plan has chosen them, `edges` are the channels that hold whole indices, as edges between `nodes` groups of
-    loops, and those from the source to all that read it.
+    Requires channels with their bounds, and the code of the loops, which may count the items of a stem.
+    Ensures, for each clock by which streams meet, the intervals of all channels on the way there: as asked for, or the
+    largest that are safe; and at each channel those that are its own. With "never" there are none.
     """
-
-    clock: str
-    stem: n.GraphNode
-    intervals: dict[Segment, int]
-    nodes: int = 0
-    edges: dict[Segment, Edge] | None = None
-
-    def explain(self, fed: Segment) -> str:
-        """The interval of a channel, and what limits it."""
-        told = f"every {self.intervals[fed] + 1:,} of {self.stem.label}"
-        if self.edges is None:
-            return f"{told}; asked for"
-        if fed not in self.edges:
-            return f"{told}; here are lists, or signals from within lists, and it is told with each list"
-        listed = list(self.edges)
-        safe = [self.intervals.get(each, 0) for each in listed]
-        cycle = limits(self.nodes, list(self.edges.values()), safe, listed.index(fed))
-        if cycle is None or cycle.is_capacity:
-            return f"{told}; the channel holds no more" if cycle is not None else told
-        along = " and ".join(_name(listed[edge]) for edge in cycle.along)
-        against = " and ".join(_name(listed[edge]) for edge in cycle.against)
-        held = sum(self.edges[listed[edge]].capacity for edge in cycle.against)
-        return f"{told}; the intervals of {along} must be less than the {held:,} that {against} hold"
-
-
-def _name(fed: Segment) -> str:
-    return f"{fed.feeder.name if fed.feeder is not None else 'the source'} → {fed.name}"
-
-
-def heartbeats(planned: Plan, bounds: Mapping[Segment, Bounds], wanted: int | str | None) -> list[Heartbeats]:
-    """The intervals of all channels behind which streams meet, by clock: as asked for, or the largest that are safe."""
+    wanted, meets = plan.request.heartbeat, plan.clocks.meets
     if wanted == "never":
-        return []
-    stems = {at_field(planned.tree, n.stem(meet.sides[0])): n.stem(meet.sides[0]) for meet in planned.clocks.meets}
+        return plan
+    stems = {at_field(plan.tree, n.stem(meet.sides[0])): n.stem(meet.sides[0]) for meet in meets}
     found = []
     for clock, stem in stems.items():
-        fed = [each for each in fed_segments(planned.segments) if clock in planned.clocks.beats_at(each.edge)]
+        fed = [each for each in fed_segments(plan.segments) if clock in plan.clocks.beats_at(each.edge)]
         if isinstance(wanted, int):
             found.append(Heartbeats(clock, stem, dict.fromkeys(fed, wanted)))
         else:
-            found.append(_chosen(planned, bounds, clock, stem, fed))
-    return found
+            found.append(_chosen(plan, clock, stem, fed))
+    channels = {fed: replace(each, beats=tuple(_beats(plan, found, each))) for fed, each in plan.channels.items()}
+    return replace(plan, heartbeats=tuple(found), channels=channels)
 
 
-def _chosen(
-    planned: Plan, bounds: Mapping[Segment, Bounds], clock: str, stem: n.GraphNode, fed: list[Segment]
-) -> Heartbeats:
+def _beats(plan: Plan, found: Sequence[Heartbeats], channel: ChannelPlan) -> Iterator[BeatPlan]:
+    """The heartbeats of one channel, by clock."""
+    for each in found:
+        if channel.fed in each.intervals:
+            counter = plan.clocks.counter(channel.feeder, channel.sink.node, each.clock)
+            at = None if counter is None else plan.codes[channel.feeder].integers.index(counter)
+            yield BeatPlan(each.clock, each.intervals[channel.fed], at, bool(plan.request.heartbeat))
+
+
+def _chosen(plan: Plan, clock: str, stem: n.GraphNode, fed: list[Segment]) -> Heartbeats:
     """The safe intervals with the largest sum. Where a channel may hold less than an index, it is told with each."""
-    holds = {each: _holds(planned, bounds[each], clock, each) for each in fed}
+    holds = {each: _holds(plan, plan.channels[each], clock) for each in fed}
     counted = [each for each in fed if holds[each] > 0]
     while True:
-        number = _numbers(planned, clock, counted)
-        edges = {each: Edge(number[_from(each)], number[_to(planned, each)], holds[each]) for each in counted}
+        number = _numbers(plan, clock, counted)
+        edges = {each: Edge(number[_from(each)], number[plan.receiver(each)], holds[each]) for each in counted}
         beside = _in_circles(edges)
         if not beside:
             break
         counted = [each for each in counted if each not in beside]
     count = len(set(number.values()))
-    readers = [each for each in planned.segments if each.feeder is None and not each.sides]
+    readers = [each for each in plan.segments if each.feeder is None and not each.sides]
     if len(readers) > 1:  # all go through a batch before one of them has the next: from the source to each there is one
         edges |= {each: Edge(count, number[each], 1) for each in readers}
         count += 1
@@ -89,22 +66,19 @@ def _chosen(
     return Heartbeats(clock, stem, {each: found.get(each, 0) for each in fed}, count, edges)
 
 
-def is_central(planned: Plan, found: Sequence[Heartbeats], joint: Segment) -> bool:
+def is_central(plan: Plan, joint: Segment) -> bool:
     """Whether the sides of a flexible join are shared out together: as asked for, or because they have to be.
 
-    That is so where those behind are to be told how far it has come, and the split of one side cannot know that: by the
-    clock of another stem, or where signals may stand behind an item.
+    That is so where those downstream are to be told how far it has come, and the split of one side cannot know that: by
+    the clock of another stem, or where signals may stand behind an item.
     """
-    assert isinstance(joint.meet, n.Join)
-    clock = at_field(planned.tree, n.stem(joint.meet))
-    behind = [fed for fed in fed_segments(planned.segments) if fed.feeder in (joint, *_functions_of(planned, joint))]
-    told = {beats.clock for beats in found if not beats.intervals.keys().isdisjoint(behind)}
+    if not isinstance(joint.meet, n.Join):
+        return False
+    clock, functions = at_field(plan.tree, n.stem(joint.meet)), [s for s in plan.segments if s.joint is joint]
+    fed = [each for each in fed_segments(plan.segments) if each.feeder in (joint, *functions)]
+    told = {beats.clock for beats in plan.heartbeats if not beats.intervals.keys().isdisjoint(fed)}
     emits = any(isinstance(node, n.Emit) and n.stem(node) is n.stem(joint.meet) for node in above(joint.meet))
     return joint.meet.split == "central" or not told <= {clock} or (bool(told) and emits)
-
-
-def _functions_of(planned: Plan, joint: Segment) -> list[Segment]:
-    return [segment for segment in planned.segments if segment.joint is joint]
 
 
 def _in_circles(edges: Mapping[Segment, Edge]) -> set[Segment]:
@@ -123,7 +97,7 @@ def _in_circles(edges: Mapping[Segment, Edge]) -> set[Segment]:
     return {each for each, edge in edges.items() if edge.sender in reached[edge.receiver]}
 
 
-def _holds(planned: Plan, bounds: Bounds, clock: str, fed: Segment) -> int:
+def _holds(plan: Plan, channel: ChannelPlan, clock: str) -> int:
     """How many indices lie between the first that a channel holds and its sender, at least, when that has to wait.
 
     It waits for room for the most that comes of one item: of items, of which there is one an index, or of marks. Only
@@ -131,13 +105,13 @@ def _holds(planned: Plan, bounds: Bounds, clock: str, fed: Segment) -> int:
     were emitted, one behind an item for each node that does. With balance credit there is a message of credit for each,
     and one besides. Items without an index lie in a list within one, as do signals of which there may be any number.
     """
-    behind, within = planned.clocks.emits_above(fed.edge, clock)
-    if within or at_field(planned.tree, n.stem(fed.edge)) != clock:
+    fed, bounds = channel.fed, channel.bounds.value
+    behind, within = plan.clocks.emits_above(fed.edge, clock)
+    if within or at_field(plan.tree, n.stem(fed.edge)) != clock:
         return 0
-    items, marks = least(next(sink for sink in planned.codes[_from(fed)].sinks if sink.feeds is fed))
-    found = bounds.items - items + 1
+    found = bounds.items - channel.items + 1
     is_balanced = bounds.threshold is not None
-    full = bounds.signals - marks - is_balanced + 1  # of so many marks or more it may have to wait
+    full = bounds.signals - channel.marks - is_balanced + 1  # of so many marks or more it may have to wait
     if behind:
         found = min(found, max(_quotient(full - is_balanced, behind * (1 + is_balanced)), 1))
     elif is_balanced and full <= 1:
@@ -150,40 +124,35 @@ def _quotient(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _numbers(planned: Plan, clock: str, counted: list[Segment]) -> dict[Segment, int]:
+def _numbers(plan: Plan, clock: str, counted: list[Segment]) -> dict[Segment, int]:
     """Numbers of the nodes; one for those between which no index can be counted on, as if no channel lay there."""
-    group: dict[Segment, Segment] = {segment: segment for segment in planned.segments}
+    group: dict[Segment, Segment] = {segment: segment for segment in plan.segments}
 
     def root(segment: Segment) -> Segment:
         while group[segment] is not segment:
             segment = group[segment]
         return segment
 
-    for sender, receiver in _uncounted(planned, clock, counted):
+    for sender, receiver in _uncounted(plan, clock, counted):
         group[root(sender)] = root(receiver)
-    roots = dict.fromkeys(root(segment) for segment in planned.segments)
+    roots = dict.fromkeys(root(segment) for segment in plan.segments)
     numbers = {each: number for number, each in enumerate(roots)}
-    return {segment: numbers[root(segment)] for segment in planned.segments}
+    return {segment: numbers[root(segment)] for segment in plan.segments}
 
 
-def _uncounted(planned: Plan, clock: str, counted: list[Segment]) -> Iterator[tuple[Segment, Segment]]:
+def _uncounted(plan: Plan, clock: str, counted: list[Segment]) -> Iterator[tuple[Segment, Segment]]:
     """The other channels between where streams part and where they meet."""
-    tree = planned.tree
-    meets = [meet for meet in planned.clocks.meets if at_field(tree, n.stem(meet.sides[0])) == clock]
-    for each in fed_segments(planned.segments):
+    tree = plan.tree
+    meets = [meet for meet in plan.clocks.meets if at_field(tree, n.stem(meet.sides[0])) == clock]
+    for each in fed_segments(plan.segments):
         if each in counted:
             continue
         for meet in meets:
             fork = tree.fork[meet]
             if (each.edge is fork or each.edge in tree.below(fork)) and meet in tree.below(each.edge):
-                yield _from(each), _to(planned, each)
+                yield _from(each), plan.receiver(each)
 
 
 def _from(fed: Segment) -> Segment:
     assert fed.feeder is not None
     return fed.feeder
-
-
-def _to(planned: Plan, fed: Segment) -> Segment:
-    """What takes from a channel: a loop, or the node at which its stream meets others."""
-    return next(segment for segment in planned.segments if fed is segment or fed in segment.sides)

@@ -1,4 +1,4 @@
-"""How much each channel holds.
+"""How many items each loop takes at a time, and how much each channel holds.
 
 A node may fire when the most that comes of one item or mark fits into every channel behind it. So the smallest legal
 capacity is that most: of items, and of marks, which are signals and boundaries of regions. With balance credit the
@@ -8,13 +8,16 @@ items than the threshold enough to keep the sender from firing, neither side wou
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from penstock.errors import GraphError, InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
-from penstock.plan.plan import Plan
+from penstock.plan.balance import BLOCK, blocks
+from penstock.plan.plan import Bounds, ChannelPlan, Decision, LoopPlan, Plan, Sizes
+from penstock.plan.request import BATCH_ITEMS, WIDTH
 from penstock.plan.segment import Segment
 
 if TYPE_CHECKING:
@@ -22,20 +25,79 @@ if TYPE_CHECKING:
 
 HEAPED_BYTES = 1 << 22
 """What a loop computes of lists and arrays while it fires should stay in a core's own cache, or near it."""
+MANY, ROOMY, ROOMY_BYTES = 64, 1 << 17, 1 << 23
+"""A channel holds so many ensembles, unless that is more than so many items or bytes; but two ensembles at least."""
+SHARED, AHEAD = 16, 2
+"""So many ensembles a channel holds to or from a flexible node, where results wait to be put in order; and so many of
+them a copy on another core is given ahead: the less, the later it is decided who does what."""
+TWICE = 2
+"""A queue has room for twice its capacity."""
 
 
-def loop_width(segment: Segment, asked: int | None, block: int | None, source_items: int) -> int:
-    """The most items that a loop takes at a time; engine and model both read it here.
+def size(plan: Plan) -> Plan:
+    """Choose how many items loops take at a time, and how many items and marks channels hold.
+
+    Requires segments; and the code of the loops, or there are no channels.
+    Ensures a width for every loop, and bounds for every channel that has room for the most that one item sends.
+    """
+    asked = plan.request
+    by_cost: Mapping[Segment, int] = {}
+    if asked.cores > 1 and asked.profile is not None and asked.width is None and asked.block_items is None:
+        by_cost = blocks(plan.tree.leaves, plan.segments, asked.profile)
+    capacity, width, reason = asked.capacity, asked.width, "as asked for" if asked.capacity else "as usual"
+    if asked.memory is not None or asked.delay is not None:
+        within = capacity_within(plan)
+        if within is not None:
+            capacity, width, reason = within, width or max(1, within // 2), "the most within memory= and delay="
+    sizes = replace(_sizes(plan, width), capacity=capacity, many=SHARED if by_cost else MANY, reason=reason)
+    loops = {each: LoopPlan(each, _width(each, width, sizes, by_cost)) for each in plan.segments}
+    plan = replace(plan, sizes=sizes, loops=loops)
+    wanted = Wanted(capacity, asked.capacity_signals, asked.is_balanced, asked.threshold, sizes.many)
+    channels = {}
+    for fed, sink in plan.cuts():
+        assert fed.feeder is not None
+        found = bounds(fed.feeder, sink, replace(wanted, width=plan.width(fed)))
+        channels[fed] = ChannelPlan(fed, sink, *least(sink), Decision(found, reason))
+    return replace(plan, channels=channels)
+
+
+def _sizes(plan: Plan, width: int | None) -> Sizes:
+    """What all loops go by: a width as asked for, or the usual ones; on several cores, at most a block."""
+    asked = plan.request
+    block = asked.block_items if asked.cores > 1 else None
+    if block is None and width is None and asked.cores > 1 and plan.tree.places.copies:
+        block = BLOCK
+    of_channel = width or WIDTH if block is None else min(width or WIDTH, block)
+    of_source = asked.batch_items or BATCH_ITEMS
+    if width is not None and asked.batch_items is None:  # whole ensembles
+        of_source = max(of_source // width, 1) * width
+    return Sizes(of_source, of_channel, block)
+
+
+def _width(segment: Segment, width: int | None, sizes: Sizes, by_cost: Mapping[Segment, int]) -> Decision[int]:
+    """How many items a loop takes at a time, and why."""
+    if segment in by_cost:
+        return Decision(by_cost[segment], "as many as take as long as a block is to")
+    return loop_width(segment, width, sizes.block, sizes.source_items)
+
+
+def loop_width(segment: Segment, asked: int | None, block: int | None, source_items: int) -> Decision[int]:
+    """The most items that a loop takes at a time.
 
     That is what was asked for, or what the source gives at a time, or what is usual for a channel; at most a block, if
     there are blocks. Lists and arrays that the loop computes stay until it has fired: unless a width was asked for, it
     takes no more items than keep these in the cache.
     """
     is_reader = segment.feeder is None and not segment.sides
-    most = asked or (source_items if is_reader else WIDTH)
-    most = most if block is None else min(most, block)
+    most, reason = (source_items, "what the source gives at a time") if is_reader else (WIDTH, "as usual")
+    if asked is not None:
+        most, reason = asked, "as asked for"
+    if block is not None and block < most:
+        most, reason = block, "a block"
     item_bytes = 0 if asked is not None else sum(map(_computed_bytes, segment.nodes))
-    return most if item_bytes == 0 else max(1, min(most, HEAPED_BYTES // item_bytes))
+    if item_bytes and HEAPED_BYTES // item_bytes < most:
+        return Decision(max(1, HEAPED_BYTES // item_bytes), "what it computes of each stays in the cache")
+    return Decision(most, reason)
 
 
 def _computed_bytes(node: n.GraphNode) -> int:
@@ -54,47 +116,18 @@ def _computed_bytes(node: n.GraphNode) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """How many items and marks a channel holds, and the threshold of its credit; None for queued credit."""
-
-    items: int
-    signals: int
-    threshold: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ChannelPlan:
-    """A channel for people: what it holds, the most that one item sends, and how regions travel on it, and why."""
-
-    fed: Segment
-    bounds: Bounds
-    items: int
-    marks: int
-    context: str
-    reason: str
-    heartbeats: tuple[str, ...] = ()
-
-
-BATCH_ITEMS, WIDTH = 1 << 20, 1 << 16
-"""How many items of the source, and of a channel, a loop takes at a time, unless something else is asked for."""
-MANY, ROOMY, ROOMY_BYTES = 64, 1 << 17, 1 << 23
-"""A channel holds so many ensembles, unless that is more than so many items or bytes; but two ensembles at least."""
-SHARED, AHEAD = 16, 2
-"""So many ensembles a channel holds to or from a flexible node, where results wait to be put in order; and so many of
-them a copy on another core is given ahead: the less, the later it is decided who does what."""
-
-
-@dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for: capacities and a threshold, None where the plan is to choose, for ensembles of a width."""
+    """What was asked for: capacities and a threshold, None where the plan is to choose, for ensembles of a width.
 
-    width: int
+    `many` is how many ensembles a channel is to hold, where that is open.
+    """
+
     items: int | None = None
     signals: int | None = None
     is_balanced: bool = False
     threshold: int | None = None
     many: int = MANY
-    """How many ensembles a channel is to hold, where that is open."""
+    width: int = WIDTH
 
 
 def least(sink: Sink) -> tuple[int, int]:
@@ -173,26 +206,23 @@ def _threshold(where: str, capacity: int, items: int, wanted: Wanted) -> int | N
 # memory, and an item waits behind all that lie before it. All channels get the same one, and an ensemble, in which
 # items leave a node together, is half of it: so one is made while another is taken.
 
-TWICE = 2
-"""A queue has room for twice its capacity."""
 
-
-def capacity_within(planned: Plan, memory: int | None, delay: int | None) -> int | None:
-    """The largest capacity with which all channels have at most so many bytes, and an item at most so many before it.
+def capacity_within(plan: Plan) -> int | None:
+    """The largest capacity with which channels have at most the bytes, and an item at most the items before it, asked.
 
     None where there is no channel.
     """
-    sinks = [sink for code in planned.codes.values() for sink in code.sinks if sink.is_cut]
+    sinks, memory, delay = [sink for _, sink in plan.cuts()], plan.request.memory, plan.request.delay
     if not sinks:
         return None
     found = []
     if memory is not None:
         found.append(memory // (TWICE * sum(bytes_of(sink) for sink in sinks)))
     if delay is not None:
-        found.append(delay // max(_channels_before(planned, segment) for segment in planned.segments))
+        found.append(delay // max(channels_before(plan.segments).values()))
     most, needed = min(found), max(least(sink)[0] for sink in sinks)
     if most < needed:
-        given = f"memory={memory:,}" if delay is None or memory is not None else f"delay={delay:,}"
+        given = f"memory={memory:,}" if memory is not None else f"delay={delay:,}"
         raise GraphError(
             f"run: {len(sinks)} channels must each hold at least {needed} items; within {given} they hold {most}; "
             f"raise it, or run with fuse=True"
@@ -200,8 +230,10 @@ def capacity_within(planned: Plan, memory: int | None, delay: int | None) -> int
     return most
 
 
-def _channels_before(planned: Plan, segment: Segment) -> int:
-    """How many channels lie before a loop, on the longest way from the source."""
-    if segment.sides:
-        return 1 + max(_channels_before(planned, side.feeder) for side in segment.sides if side.feeder is not None)
-    return 0 if segment.feeder is None else 1 + _channels_before(planned, segment.feeder)
+def channels_before(segments: Sequence[Segment]) -> dict[Segment, int]:
+    """How many channels lie before each loop, on the longest way from the source."""
+    found: dict[Segment, int] = {}
+    for segment in segments:
+        feeders = [each.feeder for each in (segment.sides or (segment,)) if each.feeder is not None]
+        found[segment] = max((1 + found[feeder] for feeder in feeders), default=0)
+    return found

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from penstock.engine.build import Runner
 from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.engine.kept import ending, frame_of, key_groups, resume
 from penstock.engine.packed import packed, unpacked
-from penstock.engine.run import Run, Runner
+from penstock.engine.run import Run
 from penstock.errors import CheckpointError
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
@@ -135,13 +136,14 @@ class StateKeeper:
             held = self.sizes.get(f"pages{group.number}", np.array([1, 0, 0])).tolist()
             store = GroupStore(self.store, group.number)
             pages = self.pages[group.key] = Pages(group, store, run.options.hash_seed, *held)
-            if self.exchange is not None and self.exchange.idle is not None and group.key.before is run.tree.source:
-                pages.idleness = Idleness(self.exchange.idle, group, self.times, pages.size)
+            idle = None if self.exchange is None else self.exchange.idle
+            if idle is not None and group.key.before is run.plan.tree.source:
+                pages.idleness = Idleness(idle, group, self.times, pages.size)
                 pages.idleness.hear(self.newest)
-        if any(isinstance(node, n.Emit) for node in run.tree.nodes):
+        if any(isinstance(node, n.Emit) for node in run.plan.tree.nodes):
             for pages in self.pages.values():
                 pages.load_all()  # all keys must hear of signals that are found within the stage
-        self.tides = Tides(run.tree, self.frame_of_tides)
+        self.tides = Tides(run.plan.tree, self.frame_of_tides)
         run.memory.before_keys = self._before_keys
 
     def _before_keys(self, key: n.KeyBy, columns: Sequence[pa.Array]) -> None:

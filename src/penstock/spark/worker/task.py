@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from penstock.engine.build import Runner
 from penstock.engine.intake import Arrival, Batch, arriving, no_items
-from penstock.engine.run import Run, Runner
+from penstock.engine.run import Run
 from penstock.engine.scheduler import Scheduler
 from penstock.engine.statistics import Statistics
 from penstock.errors import InternalError, PenstockError, hide_values
@@ -525,7 +526,7 @@ def _skipped(program: Program, run: Run, endings: Sequence[Run], origins: Origin
 def _busy(run: Run) -> tuple[float, ...]:
     """How long each core was at work."""
     found: dict[int, float] = {}
-    for node in run.nodes:
+    for node in run.parts.nodes:
         found[node.core] = found.get(node.core, 0.0) + node.counter.seconds
     return tuple(found.get(core, 0.0) for core in range(1 + max(found, default=0)))
 
@@ -534,7 +535,7 @@ def _sent(run: Run, scheduler: Runner, outlets: Mapping[n.Send, _Outlet]) -> Ite
     """Run, and send what comes of it; the rows that leave."""
     for _, output in scheduler.run():
         for delivery in output.deliveries:
-            node = run.tree.nodes[delivery.node]
+            node = run.plan.tree.nodes[delivery.node]
             if isinstance(node, n.Send):
                 outlets[node].deliver(delivery.place, delivery.signal)
         for leaf, rows in output.batches:

@@ -1,0 +1,32 @@
+"""Make a plan: the passes in the order in which they need each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from penstock.graph import nodes as n
+from penstock.plan.passes.assign_cores import assign_cores
+from penstock.plan.passes.contexts import contexts
+from penstock.plan.passes.crossings import crossings
+from penstock.plan.passes.fuse import fuse
+from penstock.plan.passes.heartbeats import heartbeats
+from penstock.plan.passes.size import size
+from penstock.plan.passes.write_loops import write_loops
+from penstock.plan.plan import Plan
+from penstock.plan.request import Request
+
+Pass = Callable[[Plan], Plan]
+
+LOOPS: tuple[Pass, ...] = (assign_cores, fuse, write_loops)
+"""Those after which the loops are written."""
+PASSES: tuple[Pass, ...] = (*LOOPS, size, contexts, heartbeats, crossings)
+LAYOUT: tuple[Pass, ...] = (assign_cores, fuse, size, crossings)
+"""Those that need no loop to be written: loops with their widths and cores, and no channels."""
+
+
+def plan(leaves: tuple[n.GraphNode, ...], request: Request | None = None, passes: tuple[Pass, ...] = PASSES) -> Plan:
+    """The plan of a graph, as seen from its results."""
+    made = Plan.of(leaves, request or Request())
+    for each in passes:
+        made = each(made)
+    return made
