@@ -13,7 +13,7 @@ import pytest
 
 from penstock.errors import GraphError, OutputError
 from penstock.report.chart import Chart, Series, figure, save
-from penstock.report.drawing import COLOURS
+from penstock.report.svg import COLOURS
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = ("<b>&amp;\"'</b>", "a\nb\tc", "]]> <!-- --> <?x?>", "日本語 é 🚰", "nul \x00 half \ud800", "x" * 500, "")

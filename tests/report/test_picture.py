@@ -10,7 +10,9 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from penstock.report.picture import Arrow, Box, Picture, mermaid, svg
+from penstock.report.mermaid import mermaid
+from penstock.report.picture import Arrow, Box, Picture
+from penstock.report.picture_svg import svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 NASTY = (

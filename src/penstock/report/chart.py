@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from penstock.errors import GraphError, OutputError
-from penstock.report.drawing import COLOURS, FAINT, FONT, INK, flat, printable
+from penstock.report.svg import COLOURS, FAINT, FONT, INK, flat, printable
 
 _FAR = 1e300  # values beyond have no unit, and their differences overflow; the same for those nearer to 0 than 1 / _FAR
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")

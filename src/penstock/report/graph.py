@@ -14,7 +14,9 @@ from penstock.plan.make import LAYOUT, plan
 from penstock.plan.passes.heartbeats import is_central
 from penstock.plan.plan import ChannelPlan, Decision, LoopPlan, Plan
 from penstock.plan.segment import CLEANING, Segment, fed_segments
-from penstock.report.picture import Arrow, Box, Picture, mermaid, svg
+from penstock.report.mermaid import mermaid
+from penstock.report.picture import Arrow, Box, Picture
+from penstock.report.picture_svg import svg
 
 
 @dataclass(frozen=True, slots=True)

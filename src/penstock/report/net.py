@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penstock.errors import ModelError
-from penstock.report.drawing import COLOURS, FAINT, INK, fit, mix, opening, px, rect, text_line, text_width, xml
+from penstock.report.svg import COLOURS, FAINT, INK, fit, mix, opening, px, rect, text_line, text_width, xml
 from penstock.tune.model.net import Constant, Net, Place, Transition, mean_time
 
 DRAWABLE = 300
@@ -28,7 +28,7 @@ class NetPicture:
     net: Net
 
     def svg(self) -> str:
-        return "\n".join(_drawn(_Layout.of(self.net)))
+        return "\n".join(_drawn(NetLayout.of(self.net)))
 
     def save(self, path: str | Path) -> Path:
         """Write the picture to an SVG file."""
@@ -64,7 +64,7 @@ def picture(net: Net) -> NetPicture:
 
 
 @dataclass(slots=True)
-class _Layout:
+class NetLayout:
     """The middle of each bar and circle by name, and the upper and lower edge of each lane."""
 
     net: Net
@@ -75,7 +75,7 @@ class _Layout:
     height: float = 0.0
 
     @classmethod
-    def of(cls, net: Net) -> _Layout:
+    def of(cls, net: Net) -> NetLayout:
         made = cls(net)
         lane, column = _lanes(net), _columns(net)
         order = [name for name in dict.fromkeys([*net.cores, "", _ROOM]) if name in lane.values()]
@@ -171,7 +171,7 @@ def _forward(after: dict[str, list[str]]) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _drawn(layout: _Layout) -> Iterator[str]:
+def _drawn(layout: NetLayout) -> Iterator[str]:
     net = layout.net
     yield opening(
         f"Petri net of {len(net.transitions)} transitions and {len(net.places)} places", layout.width, layout.height
@@ -201,7 +201,7 @@ def _title(net: Net) -> str:
     )
 
 
-def _lane_bands(layout: _Layout, colours: Mapping[str, str]) -> Iterator[str]:
+def _lane_bands(layout: NetLayout, colours: Mapping[str, str]) -> Iterator[str]:
     tokens = {place.name: place.tokens for place in layout.net.places}
     for lane, (top, bottom) in layout.lanes.items():
         colour = colours.get(lane, FAINT)
@@ -212,7 +212,7 @@ def _lane_bands(layout: _Layout, colours: Mapping[str, str]) -> Iterator[str]:
             yield from _tokens(layout.left - 22, (top + bottom) / 2, tokens[f"{lane} free"], colour, f"{lane} free")
 
 
-def _circle(layout: _Layout, place: Place) -> Iterator[str]:
+def _circle(layout: NetLayout, place: Place) -> Iterator[str]:
     x, y = layout.at[place.name]
     yield from _tokens(x, y, place.tokens, FAINT if place.role == "room" else INK, place.name)
     yield text_line(x, y + _CIRCLE + 11, place.name, 9, _COLUMN - 6, FAINT, "middle")
@@ -229,7 +229,7 @@ def _tokens(x: float, y: float, tokens: int, colour: str, name: str) -> Iterator
         yield text_line(x, y + 3.5, f"{tokens}", 9, 2 * _CIRCLE, colour, "middle")
 
 
-def _bar(layout: _Layout, transition: Transition, colour: str) -> Iterator[str]:
+def _bar(layout: NetLayout, transition: Transition, colour: str) -> Iterator[str]:
     x, y = layout.at[transition.name]
     width, height = _BAR
     yield rect(x - width / 2, y - height / 2, width, height, 3, mix(colour, 0.18), colour)
@@ -243,7 +243,7 @@ def _time(transition: Transition) -> str:
     return shown if isinstance(transition.time, Constant) else f"∅ {shown}"
 
 
-def _arcs(layout: _Layout, transition: Transition) -> Iterator[str]:
+def _arcs(layout: NetLayout, transition: Transition) -> Iterator[str]:
     role = {place.name: place.role for place in layout.net.places}
     for name, weight in transition.takes:
         if role[name] != "core":
@@ -253,7 +253,7 @@ def _arcs(layout: _Layout, transition: Transition) -> Iterator[str]:
             yield from _arc(layout, transition.name, name, weight, role[name] == "room")
 
 
-def _arc(layout: _Layout, source: str, target: str, weight: int, is_room: bool) -> Iterator[str]:
+def _arc(layout: NetLayout, source: str, target: str, weight: int, is_room: bool) -> Iterator[str]:
     (x1, y1), (x2, y2) = layout.at[source], layout.at[target]
     half = {True: _BAR[0] / 2, False: _CIRCLE}
     bars = {t.name for t in layout.net.transitions}

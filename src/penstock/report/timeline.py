@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from penstock.errors import GraphError
-from penstock.report.drawing import COLOURS, FAINT, INK, fit, opening, px, rect, text_line, text_width, xml
+from penstock.report.svg import COLOURS, FAINT, INK, fit, opening, px, rect, text_line, text_width, xml
 
 
 class Firing(Protocol):

@@ -1,0 +1,29 @@
+"""The measures of a drawing of a pipeline, in pixels."""
+
+MARGIN = 28.0  # around the whole picture
+COLUMN_GAP = 28.0  # between neighbours in a row
+ROW_GAP = 24.0  # between rows; grows where an arrow has far to go sideways
+FAN_GAP = 30.0  # by at most this much
+TIP = 10.0  # the last straight bit of an arrow, above its box
+ASIDE = 14.0  # control arrows leave and enter so far right of the middle, where the items go
+BOX_WIDTH = (132.0, 288.0)  # least and most
+PAD = 14.0  # from the edge of a box to its text
+HEAD = 36.0  # a box with a title only
+LINE = 16.0  # each detail line
+FOOT = 5.0  # below the last detail line
+MOST_LINES = 8  # more are folded into one
+RAIL = 7.0  # from one rail to the next
+GROUP_PAD = 18.0  # from the edge of a group to its boxes
+GROUP_HEAD = 30.0  # the same above, where the caption stands
+GROUP_FOOT = 16.0  # the same below
+LANE = 8.0  # an arrow that passes a row
+LABEL_HEIGHT = 20.0
+LABEL_WIDTH = 236.0  # most
+PILL = 10.0  # from the end of a label or caption to its text
+CAPTION_WIDTH = 320.0  # most
+DOT = 15.0  # from the dot of a title to its text
+BAND = 7.0  # how much each open region widens the band along an arrow
+MOST_RAILS = 8  # deeper regions are not told apart
+TITLE_HEIGHT, TITLE_WIDTH = 34.0, 640.0  # of the whole picture; most
+EMPTY_WIDTH = 180.0
+HEADLINE, TITLE, DETAIL, SMALL = 15.0, 13.0, 11.5, 11.0  # sizes of type
