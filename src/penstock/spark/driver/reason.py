@@ -22,6 +22,8 @@ _JAVA = re.compile(
     r"Answer from Java side is empty|Error while (?:sending|receiving)|trying to connect to the Java server"
     r"|SparkContext was shut down|Cannot call methods on a stopped SparkContext|Connection (?:refused|reset)"
 )
+_UNANSWERED = re.compile(r"An error occurred while calling \S+")
+"""The whole message of a call that Py4J could not finish. Where Java has answered, its trace follows."""
 LOST = re.compile(r"^job: (?:a Python worker|the executors|the Java process)")
 """How messages begin that tell of something lost that a job needs, and that the next one may have."""
 _ABOUT_CALLS = re.compile(r"^An error occurred while calling|Exception thrown in awaitResult|^at |^\.\.\. \d+ more")
@@ -94,6 +96,8 @@ def is_lost(error: BaseException) -> bool:
     if "Py4JJavaError" in kinds or "PySparkException" in kinds:
         return False  # it is there, and has answered
     if "Py4JNetworkError" in kinds:
+        return True
+    if "Py4JError" in kinds and _UNANSWERED.fullmatch(str(error).strip()):
         return True
     return ("Py4JError" in kinds or isinstance(error, OSError)) and _JAVA.search(str(error)) is not None
 
