@@ -44,11 +44,13 @@ def size(plan: Plan) -> Plan:
     by_cost: Mapping[Segment, int] = {}
     if asked.cores > 1 and asked.profile is not None and asked.width is None and asked.block_items is None:
         by_cost = blocks(plan.tree.leaves, plan.segments, asked.profile)
-    capacity, width, reason = asked.capacity, asked.width, "as asked for" if asked.capacity else "as usual"
+    capacity, reason = asked.capacity, "as asked for" if asked.capacity else "as usual"
+    width = None if asked.width is None else Decision(asked.width, "as asked for")
     if asked.memory is not None or asked.delay is not None:
         within = capacity_within(plan)
         if within is not None:
-            capacity, width, reason = within, width or max(1, within // 2), "the most within memory= and delay="
+            capacity, reason = within, "the most within memory= and delay="
+            width = width or Decision(max(1, within // 2), "half of what a channel holds")
     sizes = replace(_sizes(plan, width), capacity=capacity, many=SHARED if by_cost else MANY, reason=reason)
     loops = {each: LoopPlan(each, _width(each, width, sizes, by_cost)) for each in plan.segments}
     plan = replace(plan, sizes=sizes, loops=loops)
@@ -61,9 +63,9 @@ def size(plan: Plan) -> Plan:
     return replace(plan, channels=channels)
 
 
-def _sizes(plan: Plan, width: int | None) -> Sizes:
+def _sizes(plan: Plan, asked_width: Decision[int] | None) -> Sizes:
     """What all loops go by: a width as asked for, or the usual ones; on several cores, at most a block."""
-    asked = plan.request
+    asked, width = plan.request, None if asked_width is None else asked_width.value
     block = asked.block_items if asked.cores > 1 else None
     if block is None and width is None and asked.cores > 1 and plan.tree.places.copies:
         block = BLOCK
@@ -74,14 +76,16 @@ def _sizes(plan: Plan, width: int | None) -> Sizes:
     return Sizes(of_source, of_channel, block)
 
 
-def _width(segment: Segment, width: int | None, sizes: Sizes, by_cost: Mapping[Segment, int]) -> Decision[int]:
+def _width(
+    segment: Segment, width: Decision[int] | None, sizes: Sizes, by_cost: Mapping[Segment, int]
+) -> Decision[int]:
     """How many items a loop takes at a time, and why."""
     if segment in by_cost:
         return Decision(by_cost[segment], "as many as take as long as a block is to")
     return loop_width(segment, width, sizes.block, sizes.source_items)
 
 
-def loop_width(segment: Segment, asked: int | None, block: int | None, source_items: int) -> Decision[int]:
+def loop_width(segment: Segment, asked: Decision[int] | None, block: int | None, source_items: int) -> Decision[int]:
     """The most items that a loop takes at a time.
 
     That is what was asked for, or what the source gives at a time, or what is usual for a channel; at most a block, if
@@ -91,7 +95,7 @@ def loop_width(segment: Segment, asked: int | None, block: int | None, source_it
     is_reader = segment.feeder is None and not segment.sides
     most, reason = (source_items, "what the source gives at a time") if is_reader else (WIDTH, "as usual")
     if asked is not None:
-        most, reason = asked, "as asked for"
+        most, reason = asked.value, asked.reason
     if block is not None and block < most:
         most, reason = block, "a block"
     item_bytes = 0 if asked is not None else sum(map(_computed_bytes, segment.nodes))
