@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from penstock.codegen.carried import Carried
 from penstock.codegen.emitter import Emitter
-from penstock.codegen.generated import Fault, GeneratedLoop
+from penstock.codegen.generated import Fault, GeneratedLoop, Where
 from penstock.codegen.site import Local, Ref, Site, Value, cast
 from penstock.graph import nodes as n
 from penstock.graph import types
@@ -70,7 +70,11 @@ class Calls:
         if function.may_raise or function.reason is not None or is_checked:
             number = self.code.functions.index(function)
             self.noted.add(number)
-            self.out.later(lambda: [f"w[0] = {number}"] if len(self.noted) > 1 else [])
+            self.out.later(lambda: [f"where[{Where.WHAT}] = {number}"] if len(self.noted) > 1 else [])
+
+    def note_where(self, part: Where, value: object) -> None:
+        """Note where the loop is."""
+        self.out.line(f"where[{part}] = {value}")
 
     def results(self, node: n.GraphNode, names: tuple[str, ...], function: Function, call: str) -> list[Value]:
         """The results of a call as values: scalars in variables, what varies in length on a heap."""
@@ -102,9 +106,9 @@ class Calls:
         return len(self.code.faults)
 
     def fault(self, kind: FaultKind, node: n.GraphNode, what: str = "", function: Function | None = None) -> None:
-        """Stop with a fault: a negative number in `w[0]` says which."""
-        self.out.line(f"w[0] = -{self.fault_number(kind, node, what, function)}")
-        self.out.line("w[1] = i")
+        """Stop with a fault: a negative number tells which."""
+        self.note_where(Where.WHAT, f"-{self.fault_number(kind, node, what, function)}")
+        self.note_where(Where.ROW, "row")
         self.out.line("raise Fault")
 
 

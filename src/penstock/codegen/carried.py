@@ -96,8 +96,8 @@ class Carried:
         self.out.later(lambda: self._saved(stop))
 
     def _saved(self, stop: Stop) -> Iterator[str]:
-        yield from (f"ci[{at}] = {name}" for at, name in enumerate(self.code.integers))
-        yield from (f"cf[{at}] = {name}" for at, name in enumerate(self.code.floats))
+        yield from (f"integers[{at}] = {name}" for at, name in enumerate(self.code.integers))
+        yield from (f"floats[{at}] = {name}" for at, name in enumerate(self.code.floats))
         yield from (f"used[{at}] = {buffer.count}" for at, buffer in enumerate(self.code.buffers))
         heaps = "".join(f", {heap.name}_o, {heap.name}_e" for heap in self.code.heaps)
-        yield f"return (i, m, {stop.value}{heaps})"
+        yield f"return (row, mark, {stop.value}{heaps})"

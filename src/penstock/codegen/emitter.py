@@ -19,6 +19,10 @@ class Line:
         texts = (self.text,) if isinstance(self.text, str) else self.text()
         return ("    " * self.depth + text for text in texts)
 
+    @property
+    def is_code(self) -> bool:
+        return not (isinstance(self.text, str) and self.text.startswith("#"))
+
 
 class Emitter:
     """Writes lines of Python source at a depth."""
@@ -31,6 +35,10 @@ class Emitter:
     def line(self, text: str) -> None:
         self.lines.append(Line(self.depth, text))
 
+    def comment(self, text: str) -> None:
+        """A comment of one line, whatever is in the text."""
+        self.line(f"# {' '.join(text.split())}")
+
     def later(self, text: Callable[[], Iterable[str]]) -> None:
         """Leave room for lines that are known only when the whole loop is written."""
         self.lines.append(Line(self.depth, text))
@@ -42,7 +50,7 @@ class Emitter:
         self.depth += 1
         before = len(self.lines)
         yield
-        if len(self.lines) == before:
+        if not any(line.is_code for line in self.lines[before:]):
             self.line("pass")
         self.depth -= 1
 
@@ -65,3 +73,8 @@ class Emitter:
 
     def render(self) -> str:
         return "".join(f"{text}\n" for line in self.lines for text in line.render())
+
+
+def without_comments(source: str) -> str:
+    """Source without its comments, so that loops that differ in nothing else are compiled once."""
+    return "".join(line for line in source.splitlines(keepends=True) if not line.lstrip().startswith("#"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from penstock.codegen.generated import Stop
+from penstock.codegen.generated import Stop, Where
 from penstock.codegen.loop_context import LoopContext
 from penstock.codegen.outlets import INDEX
 from penstock.codegen.site import Level, Local, Site
@@ -40,7 +40,7 @@ def _ends_above(node: n.GraphNode) -> int:
 
 def arrivals(loop: LoopContext, node: n.Stateful) -> str:
     """The arrays in which a node notes its keys in the order of their first items."""
-    name = f"en{loop.number(node)}"
+    name = f"arrivals{loop.number(node)}"
     loop.code.arrivals[name] = node
     return name
 
@@ -71,13 +71,14 @@ def end_keys(loop: LoopContext, node: n.Stateful, end_key: Callable[[str, Site],
     """Steps of the end of the stream, in which `end_key` writes what is done with each key of a node."""
     out, number, count = loop.out, loop.number(node), "1"
     loop.end.begin()
-    done = loop.carried.integer(f"en{number}_done")
+    loop.out.comment(f"{node.label}: its keys end")
+    done = loop.carried.integer(f"ended{number}")
     if node.given.key is not None:
         count = f"{arrivals(loop, node)}_count[0]"
     with out.block(f"while {done} < {count}"):
         loop.room.checked(f"end{number}", lambda: _end_key(loop, node, done, end_key), Stop.END)
         out.line(f"{done} += 1")
-    out.line("w[2] = m")
+    loop.calls.note_where(Where.MARK, "mark")
     loop.end.begin()
 
 
@@ -95,8 +96,8 @@ def note_end(loop: LoopContext, node: n.Stateful, slot: str) -> None:
     """Note, for errors, which key a node ends."""
     number = loop.number(node)
     loop.code.endings[number] = node
-    loop.out.line(f"w[2] = {-2 - number}")
-    loop.out.line(f"w[3] = {slot}")
+    loop.calls.note_where(Where.MARK, -2 - number)
+    loop.calls.note_where(Where.KEY, slot)
 
 
 def _index_at_end(loop: LoopContext, node: n.Stateful, slot: str) -> Level:

@@ -36,12 +36,12 @@ class EndSteps:
         with out.aside():
             self.begin()
             write()
-        with out.aside() as lines, out.block("if last"):
+        with out.aside() as lines, out.block("if is_last"):
             for at, (phase, step) in enumerate(self.steps):
                 if not has_steps:
                     loop.room.check(phase, Stop.END)
                     out.put(step)
-                elif step:
+                elif any(line.is_code for line in step):
                     with out.block(f"if {loop.carried.integer('step')} <= {at}"):
                         loop.room.check(phase, Stop.END)
                         out.put(step)

@@ -96,14 +96,14 @@ class Exits:
             if INDEX in level:
                 return level[INDEX]
         if index_level(self.loop.segment.entry.shape) is not None:
-            return Local(self.loop.carried.integer("ix_last"))
-        return self.own_index("i")
+            return Local(self.loop.carried.integer("last_index"))
+        return self.own_index("row")
 
     def own_index(self, row: str) -> Value:
         """The index of the item at a row, where indices lie with the items."""
         if enters_contiguous(self.loop.segment):
-            return Local(f"(as_int({row}) + ix[0])")
-        return Ref(Column("ix", pa.int64()), row)
+            return Local(f"(as_int({row}) + indices[0])")
+        return Ref(Column("indices", pa.int64()), row)
 
     def row(self, outlet: Outlet, level: Level, site: Site) -> None:
         """Write one row, and fix the outlet's columns the first time. Every place writes the same columns."""
@@ -143,7 +143,7 @@ class Exits:
     def count_outputs(self, outputs: str) -> None:
         """Count an item by the number of binary digits of its outputs."""
         if self.code.counts_outputs:
-            self.out.line(f"oh[bits({outputs})] += 1")
+            self.out.line(f"output_counts[bits({outputs})] += 1")
 
     # Marks
 
@@ -167,7 +167,7 @@ class Exits:
     def _signal(self, sink: Sink, signal: SignalAt, site: Site) -> None:
         buffer, array = sink.signals[signal.number], signal.array
         buffer.reserve(site)
-        came = "mk_from[m]" if self.code.clocks else "0"
+        came = "mark_origins[mark]" if self.code.clocks else "0"
         emitted = array.removeprefix("em") if array.startswith("em") else came
         self._mark(sink, signal_kind(signal.number), site, emitted)
         self.out.line(f"{buffer.name}[{buffer.count}] = {array}[{signal.at}]")
@@ -207,7 +207,7 @@ class Exits:
         for level in reversed(site.levels):
             if clock not in level:
                 if site.phase.startswith("mark") and clock in self.code.clocks and counter is None:
-                    return f"mk_key{self.code.clocks.index(clock)}[m]"
+                    return f"mark_places{self.code.clocks.index(clock)}[mark]"
                 continue
             value = self.loop.calls.load(level[clock])
             assert isinstance(value, Local)

@@ -30,6 +30,20 @@ class Stop(IntEnum):
     DONE = 3
 
 
+class Where(IntEnum):
+    """What a loop notes of where it is, for errors: the index in its array."""
+
+    WHAT = 0
+    """The number of a function, or less than 0, that of a fault."""
+    ROW = 1
+    MARK = 2
+    """The mark, or `AT_ROWS`; where a key ends with the stream, -2 less the number of the node."""
+    KEY = 3
+
+
+AT_ROWS = -1
+
+
 class GuardForm(Enum):
     """What a guarded call gives besides whether it raised: the results, or nothing, so that it is called again."""
 

@@ -11,7 +11,7 @@ from penstock.codegen.key_records import hook_record, key_level, slot_of, state_
 from penstock.codegen.loop_context import LoopContext
 from penstock.codegen.site import Level, Site
 from penstock.codegen.travel import Boundary
-from penstock.codegen.traverse import hand_on, send
+from penstock.codegen.traverse import hand_on, name_boundary, send
 from penstock.graph import nodes as n
 from penstock.graph.faults import FaultKind
 from penstock.graph.function import Function
@@ -121,13 +121,15 @@ def through_item(loop: LoopContext, node: n.Through, site: Site) -> None:
 def through_open(loop: LoopContext, node: n.Through, boundary: Boundary, site: Site) -> None:
     hand_on(loop, node, boundary, site)
     if innermost(node) is boundary.region:
+        name_boundary(loop, node, boundary)
         name = hook_record(loop, node, node.hooks)
         loop.out.line(f"{name}[0] = {name}_0[0]")
         _hook(loop, node, node.begin, replace(site, levels=(*site.levels, {})))
 
 
 def through_close(loop: LoopContext, node: n.Through, boundary: Boundary, site: Site) -> None:
-    if innermost(node) is boundary.region:
+    if innermost(node) is boundary.region and node.end is not None:
+        name_boundary(loop, node, boundary)
         _hook(loop, node, node.end, replace(site, levels=(*site.levels, {}), aligned=False))
     hand_on(loop, node, boundary, site)
 

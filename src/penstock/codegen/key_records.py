@@ -21,7 +21,7 @@ def state_record(loop: LoopContext, node: n.Stateful, site: Site) -> dict[str, s
 
 
 def state_array(loop: LoopContext, node: n.Stateful) -> str:
-    name = f"st{loop.number(node)}"
+    name = f"state{loop.number(node)}"
     loop.code.states[name] = node
     return name
 
@@ -37,7 +37,7 @@ def key_level(loop: LoopContext, node: n.Stateful, slot: str) -> Level:
     key = node.given.key
     if key is None:
         return {}
-    name = f"kv{loop.number(key)}"
+    name = f"fields{loop.number(key)}"
     loop.code.key_values[name] = key
     level: Level = {}
     for at, (field, t) in enumerate(node.given.key_fields.items()):
@@ -50,13 +50,13 @@ def key_level(loop: LoopContext, node: n.Stateful, slot: str) -> Level:
 
 def hook_record(loop: LoopContext, node: n.GraphNode, record: type[Record], suffix: str = "") -> str:
     """The array with the one record of a node, or of a part of it."""
-    name = f"rc{loop.number(node)}{suffix}"
+    name = f"hook{loop.number(node)}{suffix}"
     loop.code.records[name] = record
     return name
 
 
 def scratch(loop: LoopContext, node: n.GraphNode, record: type[Record], suffix: str) -> str:
     """An array for one record while functions change it that may fail."""
-    name = f"sv{loop.number(node)}{suffix}"
+    name = f"saved{loop.number(node)}{suffix}"
     loop.code.scratch[name] = record
     return name

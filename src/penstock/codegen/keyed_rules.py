@@ -30,7 +30,7 @@ from penstock.graph.window import Counted, Found, Timed, Whole
 
 def key_by_item(loop: LoopContext, node: n.KeyBy, site: Site) -> None:
     """Take the number of the item's key, which the engine finds for a whole column before the loop runs."""
-    name, inputs = f"k{loop.number(node)}", [_entered(loop, node, site, field) for field in node.names]
+    name, inputs = f"key{loop.number(node)}", [_entered(loop, node, site, field) for field in node.names]
     levels = [each.level for each in inputs]
     level = None if None in levels else max(depth for depth in levels if depth is not None)
     loop.code.keys[name] = Keys(node, tuple(inputs), level)
@@ -54,7 +54,7 @@ class CellAccumulator(Accumulator):
 
     def __init__(self, loop: LoopContext, node: n.KeyedAggregate) -> None:
         super().__init__(loop, node, is_carried=True)
-        self.name, self.cell = f"ce{loop.number(node)}", ""
+        self.name, self.cell = f"cells{loop.number(node)}", ""
         self.cells = loop.code.cells.setdefault(self.name, Cells(node, node.window.open_at_once))
         if isinstance(node.window, Timed):
             self.cells.fields |= {"q": "i8", "r": "i8", "s": "i8"}

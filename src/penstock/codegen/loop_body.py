@@ -79,7 +79,7 @@ def _marks(loop: LoopContext, site: Site) -> Iterator[MarkCode]:
     for depth, region in enumerate(entry.shape.regions):
         levels, kind = site.levels[: depth + 1], opening_kind(depth)
         with out.aside() as lines:
-            out.line(f"q{depth} = mk_ref[m]")
+            out.line(f"q{depth} = mark_refs[mark]")
             if INDEX in levels[-1] and depth == index_level(entry.shape):
                 _note_index(loop, levels[-1])
             inner = replace(site, levels=levels, phase=f"mark{kind}").fork()
@@ -96,12 +96,12 @@ def _marks(loop: LoopContext, site: Site) -> Iterator[MarkCode]:
 
 
 def _signal(loop: LoopContext, at: int, site: Site) -> MarkCode:
-    name, kind = f"sg_{at}", signal_kind(at)
+    name, kind = f"signals{at}", signal_kind(at)
     loop.code.signals_in[name] = at
     levels = (*site.levels[:-1], {})  # a signal stands between two items
     with loop.out.aside() as lines:
         inner = replace(site, levels=levels, phase=f"mark{kind}")
-        hand_on(loop, loop.segment.entry, SignalAt(at, name, "mk_ref[m]"), inner)
+        hand_on(loop, loop.segment.entry, SignalAt(at, name, "mark_refs[mark]"), inner)
         for is_done in loop.done_once:
             loop.out.line(f"{is_done} = 0")
     return MarkCode(kind, f"mark{kind}", lines)
@@ -111,4 +111,4 @@ def _note_index(loop: LoopContext, level: Level) -> None:
     """Note the index of the parent that was opened last, for what is made when it is gone."""
     value = level[INDEX]
     assert isinstance(value, Ref)
-    loop.out.line(f"{loop.carried.integer('ix_last')} = as_int({value.column.prefix}[{value.index}])")
+    loop.out.line(f"{loop.carried.integer('last_index')} = as_int({value.column.prefix}[{value.index}])")

@@ -12,7 +12,7 @@ from penstock.codegen.loop_context import LoopContext
 from penstock.codegen.loop_fields import users
 from penstock.codegen.site import Column, Level, Local, Ref, Site, Value
 from penstock.codegen.travel import Boundary, Travel
-from penstock.codegen.traverse import hand_on, send
+from penstock.codegen.traverse import hand_on, name_boundary, send
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
@@ -79,7 +79,7 @@ def _open_by_piece(loop: LoopContext, node: n.Enumerate, lists: list[Opened], si
     A carried variable is 0 for a list that is yet to be opened, else one more than the elements that are done.
     """
     out, region, (_, column, index) = loop.out, node.shape.regions[-1], lists[0]
-    done, lo, hi = loop.carried.integer(f"e{loop.number(node)}"), out.fresh("lo"), out.fresh("hi")
+    done, lo, hi = loop.carried.integer(f"done{loop.number(node)}"), out.fresh("lo"), out.fresh("hi")
     opening, closing = (Boundary(travel, region) for travel in (Travel.OPEN, Travel.CLOSE))
     with out.block(f"if {done} == 0"):
         loop.room.checked("opening", lambda: hand_on(loop, node, opening, replace(site, phase="opening")))
@@ -150,7 +150,7 @@ def _list(node: n.GraphNode, value: Value) -> tuple[Column, str]:
 
 def regions_item(loop: LoopContext, node: n.Regions, site: Site) -> None:
     out, region = loop.out, node.shape.regions[-1]
-    is_open, parent = loop.carried.integer(f"r{loop.number(node)}"), loop.part(_parent, node)
+    is_open, parent = loop.carried.integer(f"open{loop.number(node)}"), loop.part(_parent, node)
     site = replace(site, aligned=False)
     indices = {name: value for name, value in site.own.items() if name.startswith("#at")}
     for name in (*node.by, *node.keep.values()):
@@ -176,7 +176,8 @@ def regions_item(loop: LoopContext, node: n.Regions, site: Site) -> None:
 def regions_close(loop: LoopContext, node: n.Regions, boundary: Boundary, site: Site) -> None:
     """The region around a found one ends, and with it the found one."""
     if innermost(node) is boundary.region:
-        is_open = loop.carried.integer(f"r{loop.number(node)}")
+        name_boundary(loop, node, boundary)
+        is_open = loop.carried.integer(f"open{loop.number(node)}")
         with loop.out.block(f"if {is_open} != 0"):
             inner = site.fork(aligned=False)
             inner = replace(inner, levels=(*inner.levels, dict(loop.part(_parent, node))))
@@ -188,7 +189,7 @@ def regions_close(loop: LoopContext, node: n.Regions, boundary: Boundary, site: 
 def _parent(loop: LoopContext, node: n.GraphNode) -> Level:
     """The carried variables that hold the fields of a found region's parent."""
     fields, number = node.shape.regions[-1].fields.items(), loop.number(node)
-    return {name: loop.carried.keeper(f"r{number}_{at}", t) for at, (name, t) in enumerate(fields)}
+    return {name: loop.carried.keeper(f"parent{number}_{at}", t) for at, (name, t) in enumerate(fields)}
 
 
 def _equal(a: Value, b: Value) -> str:
@@ -207,6 +208,7 @@ def aggregate_item(loop: LoopContext, node: n.Aggregate, site: Site) -> None:
 
 def aggregate_open(loop: LoopContext, node: n.Aggregate, boundary: Boundary, site: Site) -> None:
     if boundary.region is node.region:
+        name_boundary(loop, node, boundary)
         loop.part(_accumulator, node).begin(site)
     else:
         hand_on(loop, node, boundary, site)
@@ -214,6 +216,7 @@ def aggregate_open(loop: LoopContext, node: n.Aggregate, boundary: Boundary, sit
 
 def aggregate_close(loop: LoopContext, node: n.Aggregate, boundary: Boundary, site: Site) -> None:
     if boundary.region is node.region:
+        name_boundary(loop, node, boundary)
         own = loop.part(_accumulator, node).finish(site)
         send(loop, node, replace(site, levels=(*site.levels[:-1], own)))
     else:

@@ -62,5 +62,5 @@ class Room:
     def stop_short(self, phase: str, stop: Stop) -> None:
         """Return, and report how much room is needed."""
         for buffer in self.written_in(phase):
-            self.out.line(f"need[{self.code.buffers.index(buffer)}] = {buffer.count} + {buffer.term(phase)}")
+            self.out.line(f"needed[{self.code.buffers.index(buffer)}] = {buffer.count} + {buffer.term(phase)}")
         self.carried.save(stop)

@@ -21,12 +21,12 @@ from penstock.graph.record import Record, Signal
 class CallBounds(NamedTuple):
     """What a call of a kernel is given besides arrays: the rows and marks to do, and which of them to begin at."""
 
-    n: int
-    mn: int
-    first: bool
-    last: bool
-    i0: int
-    m0: int
+    rows: int
+    marks: int
+    is_first: bool
+    is_last: bool
+    from_row: int
+    from_mark: int
 
 
 class Argument(ABC):
@@ -69,11 +69,11 @@ class Entering(Argument):
     """The marks that enter (kinds, rows that they stand before, rows of their parents or signals), the indices of items
     or the first of them, and the row of the parent that is open at each depth before the first mark."""
 
-    PARENTS: ClassVar = "p0"
+    PARENTS: ClassVar = "parents"
 
     @property
     def names(self) -> tuple[str, ...]:
-        return ("mk_kind", "mk_at", "mk_ref", "ix", self.PARENTS)
+        return ("mark_kinds", "mark_rows", "mark_refs", "indices", self.PARENTS)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Counters(Argument):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return ("w", "ci", "cf", "cap", "need", "used")
+        return ("where", "integers", "floats", "room", "needed", "used")
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class MarkPlaces(Argument):
 
     @property
     def names(self) -> tuple[str, ...]:
-        return (*(f"mk_key{at}" for at in range(len(self.clocks))), "mk_from")
+        return (*(f"mark_places{at}" for at in range(len(self.clocks))), "mark_origins")
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ def _arguments(loop: GeneratedLoop, signal_count: int) -> Iterator[Argument]:
     yield from (Entering(), Counters())
     yield from [MarkPlaces(loop.clocks)] if loop.clocks else []
     yield from map(InputColumn, loop.inputs)
-    yield from [OutputCounts("oh")] if loop.counts_outputs else []
+    yield from [OutputCounts("output_counts")] if loop.counts_outputs else []
     yield from (KeyNumbers(*each) for each in loop.keys.items())
     yield from (KeyFields(*each) for each in loop.key_values.items())
     yield from (StateRecords(*each) for each in loop.states.items())

@@ -64,6 +64,7 @@ def item(loop: LoopContext, node: n.GraphNode, site: Site) -> None:
         raise InternalError(f"{node.label}: no rule for an item within a loop")
     if _is_logged(loop, node) and signals_at(node):
         loop.out.line(f"{loop.carried.integer(f'seen{loop.number(node)}')} += 1")
+    loop.out.comment(node.label)
     rule = rules.guarded if loop.tree.is_guarded and rules.guarded is not None else rules.item
     rule(loop, node, site)
 
@@ -77,6 +78,7 @@ def arrive(loop: LoopContext, node: n.GraphNode, mark: Mark, site: Site) -> None
     assert isinstance(rules, (Rules, MeetRules))
     if isinstance(mark, SignalAt):
         if rules.signal is not None:
+            loop.out.comment(f"{node.label}: {loop.signals[mark.number].__name__}")
             rules.signal(loop, node, mark)
         _log(loop, node, mark, site)
         hand_on(loop, node, mark, site)
@@ -85,6 +87,12 @@ def arrive(loop: LoopContext, node: n.GraphNode, mark: Mark, site: Site) -> None
         site = replace(site, phase=loop.end.phase)
     rule = rules.open if mark.travel is Travel.OPEN else rules.close
     (rule or hand_on)(loop, node, mark, site)
+
+
+def name_boundary(loop: LoopContext, node: n.GraphNode, boundary: Boundary) -> None:
+    """Name, for readers of the loop, the node that something is done at where a region opens or closes."""
+    region = "the stream" if boundary.region is None else boundary.region.opener.label
+    loop.out.comment(f"{node.label}: {boundary.travel.value} {region}")
 
 
 def hand_on(loop: LoopContext, node: n.GraphNode, mark: Mark, site: Site) -> None:
@@ -166,6 +174,7 @@ def parting(loop: LoopContext, node: n.GraphNode, site: Site) -> Iterator[None]:
 def _settle(loop: LoopContext, meeting: Meeting, fork: Site) -> None:
     rules = loop.rules[type(meeting.meet)]
     assert isinstance(rules, MeetRules)
+    loop.out.comment(meeting.meet.label)
     rules.settle(loop, meeting, fork)
     for signal in meeting.signals_in_order():
         with loop.out.block(f"if {meeting.flag(signal.array)}"):

@@ -11,7 +11,7 @@ windows go back, and which the engine enlarges where it may not do for the next 
 from __future__ import annotations
 
 from penstock.codegen.end_rules import arriving, index_of_windows, note_end
-from penstock.codegen.generated import Stop
+from penstock.codegen.generated import Stop, Where
 from penstock.codegen.key_records import slot_of
 from penstock.codegen.keyed_rules import KeyedFold
 from penstock.codegen.loop_context import LoopContext
@@ -121,9 +121,10 @@ class TimedFold(KeyedFold):
         """The end of the stream: close all that is open, in a step of its own."""
         loop, name, phase = self.loop, self.accumulator.name, f"end{self.loop.number(self.node)}"
         loop.end.begin()
+        loop.out.comment(f"{self.node.label}: its windows close with the stream")
         with loop.out.block(f"while {name}_counts[0] > 0"):
             loop.room.checked(phase, lambda: self._close_at_end(phase), Stop.END)
-        loop.out.line("w[2] = m")
+        loop.calls.note_where(Where.MARK, "mark")
         loop.end.begin()
 
     def _close_at_end(self, phase: str) -> None:

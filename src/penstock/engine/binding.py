@@ -47,13 +47,12 @@ def _named(names: Iterable[str], arrays: Iterable[Any]) -> Arrays:
 
 def _entering(call: Call, argument: s.Entering) -> Arrays:
     e = call.ensemble
-    return {"mk_kind": e.kinds, "mk_at": e.places, "mk_ref": e.references, "ix": call.index, "p0": call.initial}
+    marks = {"mark_kinds": e.kinds, "mark_rows": e.places, "mark_refs": e.references}
+    return marks | {"indices": call.index, argument.PARENTS: call.initial}
 
 
 def _counters(call: Call, argument: s.Counters) -> Arrays:
-    loop = call.loop
-    room = {"cap": loop.room, "need": loop.needed, "used": loop.used}
-    return {"w": loop.where, "ci": loop.integers, "cf": loop.floats, **room}
+    return {name: getattr(call.loop, name) for name in argument.names}
 
 
 def _mark_places(call: Call, argument: s.MarkPlaces) -> Arrays:

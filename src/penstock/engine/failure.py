@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from penstock.codegen.generated import Where
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.loop import Output, RunningLoop, index_at
 from penstock.errors import InternalError, PenstockError
@@ -52,7 +53,7 @@ def in_copy(error: PenstockError, name: str) -> PenstockError:
 
 def _at_the_end(loop: RunningLoop, error: Exception, ensemble: Ensemble, node: n.Stateful, slot: int) -> PenstockError:
     """The error of a loop that was at the end of the stream, ending the key of a number."""
-    number, index, key = int(loop.where[0]), index_at(loop.code, ensemble, ensemble.stop), node.given.key
+    number, index, key = int(loop.where[Where.WHAT]), index_at(loop.code, ensemble, ensemble.stop), node.given.key
     fields = {} if key is None else dict(zip(key.names, loop.memory.index(key).value(slot), strict=True))
     place = faults.key_place(fields)
     if isinstance(error, support.Fault):
@@ -101,7 +102,8 @@ def _replayed(loop: RunningLoop, ensemble: Ensemble, row: int) -> Exception | No
     try:
         twin.run(alone, Output())
     except Exception as error:
-        return error if int(twin.where[0]) == int(loop.where[0]) and not isinstance(error, PenstockError) else None
+        is_same = twin.where[Where.WHAT] == loop.where[Where.WHAT]
+        return error if is_same and not isinstance(error, PenstockError) else None
     return None
 
 

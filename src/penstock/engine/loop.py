@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from penstock.codegen.generated import Cells, GeneratedLoop, Keys, Stop
+from penstock.codegen.emitter import without_comments
+from penstock.codegen.generated import Cells, GeneratedLoop, Keys, Stop, Where
 from penstock.codegen.outlets import INDEX, Sink, enters_contiguous, index_level, opening_kind
 from penstock.codegen.signature import CallBounds, Entering
 from penstock.engine.binding import Call, bind
@@ -123,7 +124,7 @@ class RunningLoop:
         self.scratch: dict[str, np.ndarray] = {name: record.layout.new() for name, record in code.scratch.items()}
         self.emitted: dict[str, np.ndarray] = {name: signal.as_row() for name, signal in code.emitted.items()}
         self.heaps = Heaps(code)
-        self.where = np.zeros(4, np.int64)
+        self.where = np.zeros(len(Where), np.int64)
         """Where the loop is, for errors: the function or fault, the row, and the mark, -1 while it is at rows.
 
         At the end of the stream -2 less the number of the node that ends its keys, and then the number of the key.
@@ -181,7 +182,7 @@ class RunningLoop:
             identity = fingerprint(
                 [each.identity for each in taken], places, list(literals.values()), *identity_of(code)
             )
-        source, scope = code.source, scope | functions | literals
+        source, scope = without_comments(code.source), scope | functions | literals
         if by_address is not None:
             source, views = addressed(source, CallBounds._fields, code.signature.arrays, by_address)
             scope |= views
