@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import penstock as ps
 from benchmarks.measure import Case, Peer
-from penstock.kernels.meet import NEVER
+from penstock.kernels.align_sides import NEVER
 from penstock.kernels.protocol import protocol
 
 KEPT = (3, 5)

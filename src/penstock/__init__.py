@@ -19,8 +19,8 @@ from penstock.errors import (
     SkippedWarning,
 )
 from penstock.graph.aggregate import count, first, last, max, mean, min, sum, to_list, variance
+from penstock.graph.align import align, merge
 from penstock.graph.function import returns
-from penstock.graph.meeting import align, merge
 from penstock.graph.read import from_spark, read_csv, read_json, read_parquet, read_text
 from penstock.graph.record import Fold, Operator, Signal, State
 from penstock.graph.running import prepare, run

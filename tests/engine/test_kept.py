@@ -17,8 +17,8 @@ from penstock.engine.kept import frame_of, key_groups, resume
 from penstock.engine.packed import packed, unpacked
 from penstock.engine.run import Run
 from penstock.graph import reference
-from penstock.graph.placing import resolved
 from penstock.graph.reference import Result
+from penstock.graph.signal_indices import resolved
 from penstock.graph.tree import Tree, check_signals
 
 

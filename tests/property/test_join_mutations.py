@@ -13,7 +13,7 @@ from tests.property.test_joins import GRAPHS
 
 from penstock.engine.actor import Beat
 from penstock.engine.channel import Channel
-from penstock.kernels import meet
+from penstock.kernels import align_sides
 from penstock.kernels.protocol import protocol
 from penstock.plan.heartbeat import intervals
 from penstock.plan.heartbeat.clocks import STEPS
@@ -78,7 +78,7 @@ def missing_side_dropped(patch: Patch) -> None:
 
 def first_side_suffices(patch: Patch) -> None:
     """A signal is handed on when the first side has it, and again with every other."""
-    patch.setattr(meet, "taken_together", lambda *given: True)
+    patch.setattr(align_sides, "taken_together", lambda *given: True)
     _with_align(patch, 8, lambda sharing: sharing * 0)
 
 

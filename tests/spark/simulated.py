@@ -27,8 +27,8 @@ from tests.spark.meets import from_meet_seed, from_spread_seed
 
 import penstock as ps
 from penstock.engine import sinks
-from penstock.graph.placing import in_order
 from penstock.graph.reference import Result
+from penstock.graph.signal_indices import in_order
 from penstock.graph.tree import Tree, check_signals
 from penstock.plan.beginnings import alignable, beginnings
 from penstock.plan.cut import cut

@@ -131,7 +131,7 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
     With --checkpoint it runs as a stream, over files that come into the folder --stream, until Ctrl-C; started again
     with the same checkpoint, it goes on where it was. A function of yours gets the folder as its first argument.
     """
-    from penstock.cli.run import Request, run
+    from penstock.cli.run_command import Request, run
 
     given["path"] = _one_input(given.pop("data"), given["path"])
     folder = given.pop("stream")
@@ -139,7 +139,7 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
         _refuse_of_batch(overwrite=overwrite, here=here, statistics=statistics, input=given["path"], size=given["size"])
         if given["checkpoint"] is None:
             raise click.UsageError("--stream needs a --checkpoint: a folder for what must survive")
-        from penstock.cli.stream import run
+        from penstock.cli.stream_command import run
 
         given["path"] = folder
     elif given["trigger"] is not None or given["files_per_batch"] is not None or given["restart"]:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 import penstock as ps
 from penstock.cli import tables
-from penstock.cli.progress import Display
+from penstock.cli.progress_bars import Display
 from penstock.examples import taxi
 from penstock.examples.taxi_by_spark import by_split, digest
 from penstock.spark import session

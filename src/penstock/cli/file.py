@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli.run import Request
+from penstock.cli.run_command import Request
 from penstock.errors import GraphError, OutputError
 from penstock.examples import whole_file
 

@@ -16,7 +16,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from penstock.cli import tables
-from penstock.cli.progress import LiveDisplay
+from penstock.cli.progress_bars import LiveDisplay
 from penstock.report.progress import files_text, speed_text
 from penstock.spark.streaming.stream_progress import StreamProgress
 

@@ -21,8 +21,8 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.source import to_plain
 from penstock.graph.tree import Tree
+from penstock.kernels.align_sides import NEVER
 from penstock.kernels.credit import CREDIT, SIGNAL
-from penstock.kernels.meet import NEVER
 from penstock.plan.heartbeat.clocks import BEFORE, STEPS
 from penstock.plan.segment import Segment
 

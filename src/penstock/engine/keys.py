@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from penstock.engine.columns import arrays_of
 from penstock.graph import types
-from penstock.kernels import keyed
+from penstock.kernels import key_numbers
 
 _SMALL = 1 << 16
 """Integers from 0 up to this have a direct table."""
@@ -42,7 +42,7 @@ class IntegerIndex:
     def number(self, values: np.ndarray) -> np.ndarray:
         slots, at = self.slots.of(len(values)), 0
         while at < len(values):
-            at, self.count = keyed.number_integers(
+            at, self.count = key_numbers.number_integers(
                 values, at, slots, self.direct, self.table, self.keys, self.count, self.seed
             )
             if at < len(values):
@@ -52,7 +52,7 @@ class IntegerIndex:
     def _grow(self) -> None:
         self.keys = np.concatenate((self.keys, np.empty_like(self.keys)))
         self.table = np.full(2 * len(self.table), -1, np.int32)
-        keyed.rebuild_integers(self.table, self.keys, self.count, self.seed)
+        key_numbers.rebuild_integers(self.table, self.keys, self.count, self.seed)
 
 
 class TextIndex:
@@ -70,9 +70,9 @@ class TextIndex:
     def number(self, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
         slots, at = self.slots.of(len(offsets) - 1), 0
         codes = np.empty(len(slots), np.uint64)
-        keyed.hash_texts(offsets, data, codes, self.seed)
+        key_numbers.hash_texts(offsets, data, codes, self.seed)
         while at < len(slots):
-            at, self.count = keyed.number_texts(
+            at, self.count = key_numbers.number_texts(
                 offsets, data, codes, at, slots, self.table, self.hashes, self.offsets, self.data, self.count
             )
             if at < len(slots):
@@ -89,7 +89,7 @@ class TextIndex:
             self.hashes = np.concatenate((self.hashes, np.empty_like(self.hashes)))
             self.offsets = np.concatenate((self.offsets, np.zeros(len(self.offsets), np.int64)))
             self.table = np.full(2 * len(self.table), -1, np.int64)
-            keyed.rebuild_texts(self.table, self.hashes, self.count)
+            key_numbers.rebuild_texts(self.table, self.hashes, self.count)
 
 
 KeyValues = np.ndarray | tuple[np.ndarray, np.ndarray]

@@ -18,7 +18,7 @@ from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Firing, bin_name
 from penstock.errors import PenstockError, cause_of
 from penstock.graph import nodes as n
-from penstock.graph.columns import call_on_columns, check_row_by_row
+from penstock.graph.column_function import call_on_columns, check_row_by_row
 from penstock.plan.segment import Segment
 
 FEW = 4

@@ -17,10 +17,10 @@ from penstock.engine.statistics import Statistics, Trace
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.letters import first_of_each, table_of
-from penstock.graph.placing import resolved
 from penstock.graph.reference import Result
-from penstock.graph.tides import renamed, warn_late, with_tides
+from penstock.graph.signal_indices import resolved
 from penstock.graph.tree import At, Places, check_signals
+from penstock.graph.watermarks import renamed, warn_late, with_tides
 from penstock.plan.balance import BLOCK
 from penstock.plan.make import plan
 from penstock.plan.node_profile import Profile

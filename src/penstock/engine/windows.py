@@ -7,7 +7,7 @@ import numpy as np
 from penstock.codegen.generated import Cells
 from penstock.codegen.outlets import Buffer
 from penstock.engine.state import HeldCells
-from penstock.kernels.cells import place_cells
+from penstock.kernels.window_cells import place_cells
 
 OPEN, RANKED, LATE, FREE, FIRST, IS_KNOWN = range(6)
 """What is counted: open windows, keys that had a rank, items that were late, and cells to be used again. And the first

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.graph import nodes
-from penstock.graph.files import csv, json, parquet, text
+from penstock.graph.files import csv, json, parquet, text_lines
 from penstock.graph.files.csv_format import Dialect
 from penstock.graph.stream import Stream
 
@@ -58,7 +58,7 @@ def read_text(
     {'line': ['one', 'two'], 'at': [0, 4]}
     >>> folder.cleanup()
     """
-    items = text.read_items(f"source {name!r}", path, line, file, offset, partitions)
+    items = text_lines.read_items(f"source {name!r}", path, line, file, offset, partitions)
     return Stream(nodes.Source(items, name))
 
 

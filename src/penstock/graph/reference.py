@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from penstock.errors import GraphError, PenstockError, cause_of
 from penstock.graph import nodes as n
-from penstock.graph.columns import call_on_columns
+from penstock.graph.column_function import call_on_columns
 from penstock.graph.faults import (
     bad_time,
     function_error,
@@ -34,14 +34,14 @@ from penstock.graph.faults import (
 from penstock.graph.function import Function
 from penstock.graph.letters import Letter, fault_text, first_of_each, letter, reason
 from penstock.graph.needs import Names, needs
-from penstock.graph.placing import resolved
 from penstock.graph.record import Record, Signal
 from penstock.graph.reference_folds import KEY, Accumulators, Own, Parents, Windows, key_fields, merged
+from penstock.graph.signal_indices import resolved
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
 from penstock.graph.split import BAD
-from penstock.graph.tides import with_tides
 from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
 from penstock.graph.types import INT64_MAX
+from penstock.graph.watermarks import with_tides
 from penstock.graph.window import WATERMARKS, Timed
 
 

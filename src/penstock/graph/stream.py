@@ -362,7 +362,7 @@ class Stream(Running):
         >>> high.collect().to_pydict()
         {'v': [2, 30]}
         """
-        from penstock.graph.meeting import split
+        from penstock.graph.align import split
 
         return split(self, routes, outputs, state)
 

@@ -92,7 +92,7 @@ class Timed:
 
     With `late` they close by the watermark, else when the stream ends. Numbers are in the unit of the time field, whose
     type is `type`. `clock` is the number of the watermark that they close by, and `offset` how far it is behind the
-    newest time there: `late`, and what windows upstream take off. Both are known once a graph runs (`graph/tides.py`).
+    newest time there: `late`, and what windows upstream take off. Both are known once a graph runs (`watermarks.py`).
     """
 
     field: str

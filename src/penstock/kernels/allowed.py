@@ -18,7 +18,7 @@ import numpy as np
 from numba.core import errors, ir, types
 from numba.core.compiler_machinery import AnalysisPass, register_pass
 
-from penstock.kernels.text import Bytes, Text, holds
+from penstock.kernels.text_types import Bytes, Text, holds
 
 _MOVES = ("phi", "cast", "build_tuple", "exhaust_iter", "getiter", "iternext", "pair_first", "pair_second")
 """Expressions that hand a value on as it is, one value after the other."""

@@ -26,7 +26,7 @@ from numba.core.untyped_passes import IRProcessing, ReconstructSSA
 from numba.extending import intrinsic, overload
 
 from penstock.kernels.allowed import RefuseFolded, Rules, check, refusal
-from penstock.kernels.text import Bytes, Text, code_points, holds
+from penstock.kernels.text_types import Bytes, Text, code_points, holds
 
 
 def _exact(*operands: Any) -> bool:

@@ -29,8 +29,8 @@ from numba.core.errors import NumbaTypeSafetyWarning
 from penstock.kernels.cache import cache
 from penstock.kernels.checked import CheckedCompiler
 from penstock.kernels.fingerprint import fingerprint, globals_read, is_library, why_unknown
-from penstock.kernels.record import reference_to
-from penstock.kernels.text import BYTES, TEXT, Bytes, Text
+from penstock.kernels.record_reference import reference_to
+from penstock.kernels.text_types import BYTES, TEXT, Bytes, Text
 
 
 @dataclass(frozen=True, slots=True)

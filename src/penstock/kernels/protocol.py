@@ -7,11 +7,11 @@ from types import SimpleNamespace
 
 import numba
 
-from penstock.kernels import context, credit, meet
+from penstock.kernels import align_sides, credit, region_tags
 
 
 @cache
 def protocol(compile: bool) -> SimpleNamespace:
-    """The functions of `credit`, `context` and `meet` by their names."""
-    functions = (*credit.FUNCTIONS, *context.FUNCTIONS, *meet.FUNCTIONS)
+    """The functions of `credit`, `region_tags` and `align_sides` by their names."""
+    functions = (*credit.FUNCTIONS, *region_tags.FUNCTIONS, *align_sides.FUNCTIONS)
     return SimpleNamespace(**{f.__name__: numba.njit(cache=True, nogil=True)(f) if compile else f for f in functions})

@@ -11,10 +11,10 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 
-from penstock.kernels.cells import cell_place, free_cell, heap_pop, heap_push
 from penstock.kernels.guard import again
-from penstock.kernels.record import by_reference
-from penstock.kernels.text import as_bytes, as_text
+from penstock.kernels.record_reference import by_reference
+from penstock.kernels.text_types import as_bytes, as_text
+from penstock.kernels.window_cells import cell_place, free_cell, heap_pop, heap_push
 
 
 class Fault(Exception):

@@ -25,8 +25,8 @@ from penstock.graph import types
 from penstock.graph.needs import Names, needed_of, needs
 from penstock.graph.record import Signal
 from penstock.graph.source import Items
-from penstock.graph.tides import with_tides
 from penstock.graph.tree import Tree, above, handled
+from penstock.graph.watermarks import with_tides
 from penstock.plan.cuts import CLEANING, MANY, Cuts, Cutting, emitted_until
 from penstock.plan.idle import Wanted, idle_of
 from penstock.plan.moving import moved, nothing, without_items

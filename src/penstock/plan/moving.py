@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.graph import nodes as n
-from penstock.graph.moving import moved
+from penstock.graph.rebase import moved
 from penstock.graph.source import Items
 from penstock.graph.tree import Tree
 

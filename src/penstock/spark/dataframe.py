@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.errors import DataError, GraphError, quoted
 from penstock.graph import nodes as n
-from penstock.graph.files.place import OF_SPARK
+from penstock.graph.files.path_pattern import OF_SPARK
 from penstock.graph.flat import flatten
 from penstock.graph.source import Items, fields_of
 from penstock.graph.split import Split

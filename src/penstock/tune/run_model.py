@@ -103,7 +103,7 @@ class Model:
         >>> squares.model(squares.profile(1000)).picture().svg()[:4]
         '<svg'
         """
-        from penstock.report.net import picture
+        from penstock.report.net_picture import picture
 
         return picture(self.net())
 

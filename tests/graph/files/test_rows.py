@@ -19,7 +19,7 @@ from tests.graph.files.data import items_of, rows_of, write
 
 import penstock as ps
 from penstock.graph.files import csv as csv_module
-from penstock.graph.files import lines as lines_module
+from penstock.graph.files import line_blocks as lines_module
 
 VALUES = st.text(st.sampled_from(['"', ",", "a", "é", " ", "日"]), max_size=6)
 ROWS = st.lists(st.tuples(st.integers(-9, 99), VALUES), max_size=12)

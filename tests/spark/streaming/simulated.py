@@ -24,8 +24,8 @@ import penstock as ps
 from penstock.engine import sinks
 from penstock.graph import nodes as n
 from penstock.graph import reference
-from penstock.graph.placing import resolved
 from penstock.graph.reference import Result
+from penstock.graph.signal_indices import resolved
 from penstock.graph.split import NoItems
 from penstock.graph.tree import Tree, check_signals, handled
 from penstock.plan.cut import cut

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import penstock as ps
-from penstock.graph.files.items import FileItems
+from penstock.graph.files.file_items import FileItems
 from penstock.spark.streaming.checkpoint import Checkpoint
 from penstock.spark.streaming.stream_progress import FORGET_FROM, Waiting, has_run, progress_of
 

@@ -17,8 +17,8 @@ from penstock.engine.ensemble import Ensemble
 from penstock.engine.flexible.open_regions import followed, opening
 from penstock.engine.joint import Sides
 from penstock.engine.piece import Piece, marked, piece_of, put, without_credit
+from penstock.kernels.align_sides import NEVER
 from penstock.kernels.credit import CREDIT, SIGNAL
-from penstock.kernels.meet import NEVER
 from penstock.plan.heartbeat.clocks import ITEM, STEPS
 
 LAST = NEVER - 1

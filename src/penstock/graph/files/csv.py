@@ -13,9 +13,9 @@ import pyarrow.csv as pacsv
 from penstock.errors import DataError, GraphError, quoted
 from penstock.graph import types
 from penstock.graph.files.csv_format import CsvFormat, Dialect
-from penstock.graph.files.items import FileItems, FilesPlan
-from penstock.graph.files.layout import Layout, layout_of
-from penstock.graph.files.lines import Range, blocks, opened, ranges, refuse_bad_text
+from penstock.graph.files.file_columns import Layout, layout_of
+from penstock.graph.files.file_items import FileItems, FilesPlan
+from penstock.graph.files.line_blocks import Range, blocks, opened, ranges, refuse_bad_text
 from penstock.graph.files.paths import File, find, first_line
 from penstock.graph.files.rows import SAMPLE_BYTES, Rows, bodies, parsed, without_mark
 from penstock.graph.source import as_schema

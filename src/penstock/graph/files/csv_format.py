@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from penstock.errors import DataError, GraphError, quoted, reason_text
-from penstock.graph.files.lines import Block, after_last_newline
+from penstock.graph.files.line_blocks import Block, after_last_newline
 from penstock.graph.files.paths import first_line
 from penstock.graph.files.rows import Format, shown
-from penstock.kernels.lines import NEWLINE
+from penstock.kernels.line_bounds import NEWLINE
 
 COUNT = re.compile(r"Expected (\d+) columns, got (\d+)")
 VALUE = re.compile(r"In CSV column #(\d+): .*?CSV conversion error to ([^:]+): (.*)", re.DOTALL)

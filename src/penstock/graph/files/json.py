@@ -14,9 +14,9 @@ import pyarrow.json as pajson
 
 from penstock.errors import GraphError, reason_text
 from penstock.graph.files.csv import refuse_unknown_types
-from penstock.graph.files.items import FileItems, FilesPlan
-from penstock.graph.files.layout import layout_of
-from penstock.graph.files.lines import Block, Range, is_text
+from penstock.graph.files.file_columns import layout_of
+from penstock.graph.files.file_items import FileItems, FilesPlan
+from penstock.graph.files.line_blocks import Block, Range, is_text
 from penstock.graph.files.paths import File, find
 from penstock.graph.files.rows import SAMPLE_BYTES, Format, RowsCut, bodies, parsed, shown
 from penstock.graph.source import as_schema

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import DataError, GraphError
-from penstock.graph.files.items import FileItems, FilesPlan
-from penstock.graph.files.layout import Layout, layout_of
+from penstock.graph.files.file_columns import Layout, layout_of
+from penstock.graph.files.file_items import FileItems, FilesPlan
 from penstock.graph.files.paths import File, find, first_line
-from penstock.graph.files.statistics import may_skip
+from penstock.graph.files.row_groups import may_skip
 from penstock.graph.flat import empty
 from penstock.graph.source import UNCUT, as_schema
 from penstock.graph.split import Bound, Joined, Split, grouped, joined

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.fs as pf
 
 from penstock.errors import DataError, GraphError
-from penstock.graph.files.place import ADDRESS as ADDRESS
-from penstock.graph.files.place import ANY_FOLDERS, Place, is_hidden, matches, place_of
+from penstock.graph.files.path_pattern import ADDRESS as ADDRESS
+from penstock.graph.files.path_pattern import ANY_FOLDERS, Place, is_hidden, matches, place_of
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import HIDDEN, DataError, hides_values
-from penstock.graph.files.layout import Layout
-from penstock.graph.files.lines import BLOCK_BYTES, MARK, Block, Range, blocks, place, ranges, refuse_bad_text
+from penstock.graph.files.file_columns import Layout
+from penstock.graph.files.line_blocks import BLOCK_BYTES, MARK, Block, Range, blocks, place, ranges, refuse_bad_text
 from penstock.graph.files.paths import File
 from penstock.graph.split import BAD, Split, bad_record, joined
-from penstock.kernels.lines import NEWLINE
+from penstock.kernels.line_bounds import NEWLINE
 
 SHOWN_BYTES = 80
 SAMPLE_BYTES = 1 << 20

@@ -23,10 +23,10 @@ from penstock.graph.nodes.items import (
 )
 from penstock.graph.nodes.joins import Join, Meet, Merge, stem
 from penstock.graph.nodes.keyed import Emit, KeyBy, key_by
+from penstock.graph.nodes.keyed_aggregate import KeyedAggregate, KeyRegions, keyed_aggregate
 from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions, Through
 from penstock.graph.nodes.stage import PLACE, Received, Send
-from penstock.graph.nodes.tides import LateItems, Tide, late_items, timed_of
-from penstock.graph.nodes.windows import KeyedAggregate, KeyRegions, keyed_aggregate
+from penstock.graph.nodes.watermark_nodes import LateItems, Tide, late_items, timed_of
 
 KINDS: tuple[type[GraphNode], ...] = (
     Source,

@@ -21,10 +21,10 @@ from penstock.graph import nodes as n
 from penstock.graph.files.pushdown import bounds_of
 from penstock.graph.letters import Letter, first_of_each
 from penstock.graph.needs import needs
-from penstock.graph.placing import fields_of
+from penstock.graph.signal_indices import fields_of
 from penstock.graph.split import Bound, NoItems, Split
-from penstock.graph.tides import with_tides
 from penstock.graph.tree import At, Tree, check_signals
+from penstock.graph.watermarks import with_tides
 from penstock.plan.beginnings import alignable, beginnings, begins_with
 from penstock.plan.cut import cut
 from penstock.plan.moving import moved_to, without_items

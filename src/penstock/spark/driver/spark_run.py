@@ -12,8 +12,8 @@ from penstock.engine.options import Options
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.letters import table_of
-from penstock.graph.tides import renamed, warn_late, with_tides
 from penstock.graph.tree import At, Tree, check_signals
+from penstock.graph.watermarks import renamed, warn_late, with_tides
 from penstock.spark.driver.batch import BatchJob, expected_cores, planned_cut
 from penstock.spark.driver.job_statistics import JobStatistics, job_statistics
 from penstock.spark.driver.results import Gathered

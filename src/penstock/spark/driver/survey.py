@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.graph.placing import Look, Seen, fields_of, in_order, together, values_of, with_indices
 from penstock.graph.record import Signal
+from penstock.graph.signal_indices import Look, Seen, fields_of, in_order, together, values_of, with_indices
 from penstock.graph.tree import At, never_reached
 from penstock.spark.worker.block import Block
 

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow.fs as pf
 
 from penstock.errors import GraphError
-from penstock.graph.files.items import FileItems
-from penstock.graph.files.place import fits
+from penstock.graph.files.file_items import FileItems
+from penstock.graph.files.path_pattern import fits
 from penstock.spark.dataframe import FrameItems
 from penstock.spark.files.filesystem import resolved
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from penstock.engine.intake import Arrival, arriving
 from penstock.engine.run import Run
 from penstock.graph import nodes as n
-from penstock.graph.placing import ITEMS
+from penstock.graph.signal_indices import ITEMS
 from penstock.graph.split import Joined, Split
 from penstock.graph.tree import Tree
 from penstock.spark.worker.task import used_columns

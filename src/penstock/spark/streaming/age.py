@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.fs as pf
 
 from penstock.errors import DataError, GraphError
-from penstock.graph.files.items import FileItems
+from penstock.graph.files.file_items import FileItems
 from penstock.graph.files.paths import File
 from penstock.spark.streaming.checkpoint import Checkpoint
 from penstock.spark.streaming.stream_progress import Waiting

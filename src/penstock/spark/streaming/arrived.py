@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from penstock.errors import InternalError, PenstockError
-from penstock.graph.files.items import FileItems
+from penstock.graph.files.file_items import FileItems
 from penstock.graph.record import Signal
 from penstock.graph.source import UNCUT
 from penstock.graph.split import BAD, NoItems, Split

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 import pyarrow.fs as pf
 
 from penstock.errors import CheckpointError, DataError
-from penstock.graph.files.items import FileItems
+from penstock.graph.files.file_items import FileItems
 from penstock.spark.streaming.checkpoint import Checkpoint
 
 

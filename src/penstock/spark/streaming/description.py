@@ -17,7 +17,7 @@ import numpy as np
 from penstock.engine.upgrade import differences as differing_fields
 from penstock.errors import GraphError, quoted
 from penstock.graph import nodes as n
-from penstock.graph.files.items import FileItems
+from penstock.graph.files.file_items import FileItems
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree, handled
 from penstock.graph.window import WATERMARKS

@@ -18,7 +18,7 @@ from functools import lru_cache
 import pyarrow.fs as pf
 
 from penstock.errors import CheckpointError, DataError
-from penstock.graph.files.items import FileItems
+from penstock.graph.files.file_items import FileItems
 from penstock.spark.streaming.assigned import plain
 from penstock.spark.streaming.checkpoint import Checkpoint
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from penstock.errors import ControlError
 from penstock.graph import nodes as n
-from penstock.graph.placing import Look, fields_of, values_of
 from penstock.graph.record import Signal
+from penstock.graph.signal_indices import Look, fields_of, values_of
 from penstock.graph.tree import At
 from penstock.spark.streaming.checkpoint import Checkpoint
 

@@ -20,11 +20,11 @@ import pyarrow as pa
 from penstock.engine.options import Options
 from penstock.errors import GraphError, PenstockError
 from penstock.graph import nodes as n
-from penstock.graph.files.items import FileItems
+from penstock.graph.files.file_items import FileItems
 from penstock.graph.running import skipping
 from penstock.graph.sink import SparkSink
-from penstock.graph.tides import user_signals_at, with_tides
 from penstock.graph.tree import At, Tree, check_signals
+from penstock.graph.watermarks import user_signals_at, with_tides
 from penstock.plan.cut import cut
 from penstock.plan.idle import Wanted
 from penstock.plan.moving import without_items

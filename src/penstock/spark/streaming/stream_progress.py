@@ -12,9 +12,9 @@ from typing import Any
 from urllib.parse import unquote
 
 from penstock.errors import GraphError
-from penstock.graph.files.items import FileItems
+from penstock.graph.files.file_items import FileItems
+from penstock.graph.files.path_pattern import Place
 from penstock.graph.files.paths import File, find
-from penstock.graph.files.place import Place
 from penstock.spark.streaming.checkpoint import Checkpoint
 
 COMPACT = ".compact"

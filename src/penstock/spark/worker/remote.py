@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.errors import ControlError, PenstockError
-from penstock.graph.placing import ITEMS
+from penstock.graph.signal_indices import ITEMS
 from penstock.spark.dataframe import FrameSplit
 from penstock.spark.driver.monitor import Report, reporting
 from penstock.spark.driver.results import raise_first

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from tests.graph.files.data import items_of, rows_of, write
 
 import penstock as ps
-from penstock.graph.files import lines as lines_module
-from penstock.graph.files.lines import Range, blocks
+from penstock.graph.files import line_blocks as lines_module
+from penstock.graph.files.line_blocks import Range, blocks
 from penstock.graph.files.paths import find
-from penstock.graph.files.text import Lines
-from penstock.kernels.lines import line_bounds
+from penstock.graph.files.text_lines import Lines
+from penstock.kernels.line_bounds import line_bounds
 
 PIECES = st.lists(st.sampled_from(["", "a", "é", "日本", "x" * 9, "\r", "\n", "\r\n", "\n\n", "12345678"]), max_size=30)
 

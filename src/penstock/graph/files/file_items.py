@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.fs as pf
 
 from penstock.errors import DataError, GraphError, InternalError
-from penstock.graph.files.keys import constants
+from penstock.graph.files.folder_fields import constants
+from penstock.graph.files.path_pattern import ANY_FOLDERS, Place, fits, is_hidden
 from penstock.graph.files.paths import File, Found, file_at
-from penstock.graph.files.place import ANY_FOLDERS, Place, fits, is_hidden
 from penstock.graph.source import Items
 from penstock.graph.split import Bound, Split
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 import penstock as ps
 from penstock.cli import own, tables
-from penstock.cli.run import Request, Session, skipped_text
+from penstock.cli.run_command import Request, Session, skipped_text
 from penstock.cli.watch import LastRows, StreamDisplay, state_text, watch
 from penstock.errors import GraphError
 from penstock.report.progress import files_text

@@ -10,7 +10,7 @@ from penstock.graph.function import Function
 from penstock.graph.nodes.base import GraphNode, Shape
 from penstock.graph.nodes.items import Filter
 from penstock.graph.nodes.keyed import Emit
-from penstock.graph.nodes.windows import KeyedAggregate, resolved
+from penstock.graph.nodes.keyed_aggregate import KeyedAggregate, resolved
 from penstock.graph.record import Signal
 from penstock.graph.window import FloatWatermark, Timed, Watermark
 
@@ -19,8 +19,8 @@ from penstock.graph.window import FloatWatermark, Timed, Watermark
 class Tide(Emit):
     """Place a watermark after each item with which the newest time passes the end of a window of `windows`.
 
-    No user writes it: it is put behind the step that makes a time when the graph is run (`graph/tides.py`). To place it
-    after the item that moves the time means the same as before it, because no window of that item ends by then.
+    No user writes it: it is put behind the step that makes a time when the graph is run (`graph/watermarks.py`). To
+    place it after the item that moves the time means the same as before it: no window of that item ends by then.
 
     Where the source is read in splits each begins anew, so that a watermark may be behind one before it. Those that
     take them keep the greatest.

@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import GraphError
-from penstock.graph.files.items import FileItems, FilesPlan
-from penstock.graph.files.keys import constants
-from penstock.graph.files.layout import Layout, layout_of
-from penstock.graph.files.lines import BLOCK_BYTES, Block, Range, blocks, is_text, place, ranges, refuse_bad_text
+from penstock.graph.files.file_columns import Layout, layout_of
+from penstock.graph.files.file_items import FileItems, FilesPlan
+from penstock.graph.files.folder_fields import constants
+from penstock.graph.files.line_blocks import BLOCK_BYTES, Block, Range, blocks, is_text, place, ranges, refuse_bad_text
 from penstock.graph.files.paths import File, find
 from penstock.graph.split import BAD, Split, bad_record, joined
-from penstock.kernels.lines import NEWLINE, line_bounds
+from penstock.kernels.line_bounds import NEWLINE, line_bounds
 
 RETURN = ord("\r")
 

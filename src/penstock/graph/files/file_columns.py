@@ -9,7 +9,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from penstock.errors import DataError, GraphError, quoted
-from penstock.graph.files.keys import constants, key_types, refuse_clash, supported
+from penstock.graph.files.folder_fields import constants, key_types, refuse_clash, supported
 from penstock.graph.files.paths import File
 from penstock.graph.flat import empty, flatten
 from penstock.graph.source import fields_of

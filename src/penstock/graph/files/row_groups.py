@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.graph import types
-from penstock.graph.files.keys import constants
-from penstock.graph.files.layout import Layout
+from penstock.graph.files.file_columns import Layout
+from penstock.graph.files.folder_fields import constants
 from penstock.graph.files.paths import File
 from penstock.graph.split import Bound
 

@@ -10,7 +10,7 @@ import pytest
 from tests.graph.files.data import items_of, write
 
 import penstock as ps
-from penstock.graph.files.place import Place
+from penstock.graph.files.path_pattern import Place
 
 
 def place(address: str, base: str) -> Place:

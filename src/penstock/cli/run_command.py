@@ -165,7 +165,7 @@ class Session:
 
 
 def _on_spark(request: Request, work: Work, spark: Any, console: Console) -> Outcome:
-    from penstock.cli.progress import Display
+    from penstock.cli.progress_bars import Display
 
     started = time.perf_counter()
     how = {"spark": spark, "ordered": request.is_ordered} | request.options

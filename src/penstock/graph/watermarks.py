@@ -15,8 +15,8 @@ from typing import Any
 
 from penstock.errors import GraphError, LateWarning, quoted
 from penstock.graph import nodes as n
-from penstock.graph.moving import moved
 from penstock.graph.nodes.joins import made_before
+from penstock.graph.rebase import moved
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree, signals_at
 from penstock.graph.window import WATERMARKS, FloatWatermark, Timed, Watermark, check_open

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import ModelError
-from penstock.report.net import picture
+from penstock.report.net_picture import picture
 from penstock.tune.model import Arc, Net, Place, Platform, Task, Transition, net_of
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -15,7 +15,7 @@ from pyspark import cloudpickle
 from tests.graph.files.data import items_of, rows_of, write, write_parquet
 
 import penstock as ps
-from penstock.graph.files.items import FileItems
+from penstock.graph.files.file_items import FileItems
 from penstock.graph.files.paths import File
 from penstock.graph.source import UNCUT
 

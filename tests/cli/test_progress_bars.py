@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from penstock.cli.progress import Display, bars
+from penstock.cli.progress_bars import Display, bars
 from penstock.report.progress import Progress, StageProgress
 
 
