@@ -21,7 +21,7 @@ from benchmarks import model_graphs as made
 from benchmarks.measure import Answer, Facts, Peer
 from penstock.plan.node_profile import Profile
 from penstock.tune.model import Arc, Drawn, Net, Platform, Task, net_of
-from penstock.tune.model.simulate import Machine
+from penstock.tune.model.simulate import NetSimulation
 from penstock.tune.plan_search import every_mapping
 from penstock.tune.run_model import Model
 
@@ -201,7 +201,7 @@ def simulator_peers(transitions: int, firings: int) -> list[Peer]:
 
 
 def simulated(net: Net, firings: int) -> Answer:
-    machine = Machine(net, 0, frozenset(), 0)
+    machine = NetSimulation(net, 0, frozenset(), 0)
     begin = time.perf_counter()
     ran = machine.stretch(firings)
     took = time.perf_counter() - begin

@@ -28,7 +28,7 @@ def test_a_node_with_functions_has_a_guarded_rule() -> None:
     unguarded = {
         kind for kind, rules in RULES.items() if isinstance(rules, Rules) and rules.guarded is None and _calls(kind)
     }
-    assert unguarded <= {nodes.Aggregate, nodes.Tide}
+    assert unguarded <= {nodes.Aggregate, nodes.EmitWatermark}
 
 
 def _calls(kind: type[nodes.GraphNode]) -> bool:

@@ -16,7 +16,7 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.aggregate import Builtin
 from penstock.graph.tree import Tree
-from penstock.graph.window import Counted, Found, Timed
+from penstock.graph.window import CountWindow, RegionWindow, TimeWindow
 
 EMPTIES = 200
 """How many empty lists in a row are hundreds of empty regions."""
@@ -225,20 +225,20 @@ def _of_keyed_aggregate(node: n.KeyedAggregate) -> Iterator[str]:
         yield from ["by key fold with begin"] if not isinstance(result, Builtin) and result.begin else []
     yield from ["by key keep="] if node.given_keep is not None else []
     yield from ["by key composite"] if len(node.given.key_fields) > 1 else []
-    if isinstance(window, Counted):
+    if isinstance(window, CountWindow):
         yield from ["window without partial"] if not window.partial else []
         yield from ["window sliding by count"] if window.every < window.count else []
         yield from ["window with gaps of items"] if window.every > window.count else []
-    if isinstance(window, Found):
+    if isinstance(window, RegionWindow):
         yield from _of_found(node, window)
-    if isinstance(window, Timed):
+    if isinstance(window, TimeWindow):
         yield f"window by {kind_of(window.type)}"
         yield from ["window sliding by time"] if window.every < window.length else []
         yield from ["window with gaps of time"] if window.every > window.length else []
         yield from ["window with late"] if window.late else []
 
 
-def _of_found(node: n.KeyedAggregate, window: Found) -> Iterator[str]:
+def _of_found(node: n.KeyedAggregate, window: RegionWindow) -> Iterator[str]:
     kept = {name: old for name, old in window.kept.items() if name not in window.by}
     yield "key's regions by" if window.start is None else "key's regions start"
     yield from ["key's regions by two"] if len(window.by) > 1 else []

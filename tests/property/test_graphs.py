@@ -23,11 +23,11 @@ from tests.property.situations import WANTED, situations
 
 import penstock as ps
 from penstock.engine.options import CONTEXTS
-from penstock.graph.nodes import KINDS, LateItems, Meet, Tide
+from penstock.graph.nodes import KINDS, EmitWatermark, LateItems, Meet
 from penstock.graph.tree import Tree
 from penstock.plan.segment import CLEANING
 
-HERE = [kind for kind in KINDS if not issubclass(kind, (Meet, Tide, LateItems))]
+HERE = [kind for kind in KINDS if not issubclass(kind, (Meet, EmitWatermark, LateItems))]
 """Streams that meet have tests of their own, `test_joins.py`; watermarks and late items, `tests/oracle`."""
 INTERPRETED = 512
 PARTS = 8

@@ -26,7 +26,7 @@ from penstock.engine import intake
 from penstock.engine.loop import RunningLoop
 from penstock.engine.state import States
 from penstock.graph import nodes as n
-from penstock.graph.window import Found
+from penstock.graph.window import RegionWindow
 from penstock.kernels import support
 
 Patch = pytest.MonkeyPatch
@@ -134,7 +134,7 @@ def keep_of_the_last_item(patch: Patch) -> None:
     """A region of a key keeps the fields of its last item, and not of its first."""
     original = KeyedFold._item_of_region
 
-    def item(self: KeyedFold, window: Found, slot: str, site: Site) -> None:
+    def item(self: KeyedFold, window: RegionWindow, slot: str, site: Site) -> None:
         original(self, window, slot, site)
         for name, old in window.kept.items():
             self.loop.carried.capture(self._kept(name), self.loop.calls.find(old, site))

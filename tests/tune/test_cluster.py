@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.errors import GraphError, ModelError
 from penstock.spark.driver import batch
-from penstock.tune.cluster import SPLIT_BYTES, TASKS_A_CORE, Cluster, Data, point, tasks_of
+from penstock.tune.cluster import SPLIT_BYTES, TASKS_A_CORE, Cluster, DataSize, point, tasks_of
 from penstock.tune.job_costs import JobCost, StageCost, costs, hot_share
 from penstock.tune.job_profile import JobProfile
 from penstock.tune.scaling import Scaling, scaled
@@ -89,19 +89,19 @@ def test_very_many_tasks_flow() -> None:
 
 def test_splits_are_cut_as_the_driver_cuts_them() -> None:
     assert (SPLIT_BYTES, TASKS_A_CORE) == (batch.SPLIT_BYTES, batch.TASKS_A_CORE)
-    assert len(Data(80 * MB).cut(2, None)) == 8
-    assert len(Data(SPLIT_BYTES * 100).cut(2, None)) == 100
-    assert Data(10, sizes={1: (10,), 4: (5, 5)}).cut(3, None) == (5, 5)
+    assert len(DataSize(80 * MB).cut(2, None)) == 8
+    assert len(DataSize(SPLIT_BYTES * 100).cut(2, None)) == 100
+    assert DataSize(10, sizes={1: (10,), 4: (5, 5)}).cut(3, None) == (5, 5)
 
 
 def test_tasks_of_levels() -> None:
-    first, second = tasks_of(JOB, Data(80 * MB), Cluster(), 2)
+    first, second = tasks_of(JOB, DataSize(80 * MB), Cluster(), 2)
     assert [len(first[0].bytes), first[0].peers, first[0].bytes[0]] == [8, 2, 10 * MB]
     assert [list(second[0].bytes), second[0].peers] == [[20 * MB, 20 * MB], 8]
 
 
 def test_one_task_a_slot_by_hand() -> None:
-    found = point(ONE, Data(40 * MB, 4), Cluster(), 4)
+    found = point(ONE, DataSize(40 * MB, 4), Cluster(), 4)
     assert found.seconds == pytest.approx(0.01 + 0.1)
     assert (found.tasks, found.slots, found.limit) == (4, 4, "work")
 
@@ -109,41 +109,41 @@ def test_one_task_a_slot_by_hand() -> None:
 def test_all_parts_of_a_job_by_hand() -> None:
     # On one: 4 splits of 20 MB with 1 bucket, then one bucket of 40 MB from 4 splits.
     first, second = 4 * (0.01 + 0.2), 0.02 + 0.8 + 3e-4
-    found = point(JOB, Data(80 * MB), Cluster(local=True), 1)
+    found = point(JOB, DataSize(80 * MB), Cluster(local=True), 1)
     assert found.seconds == pytest.approx(0.2 + first + 0.05 + second + 0.1, rel=1e-6)
-    assert (found.tasks, point(JOB, Data(80 * MB), Cluster(), 1).tasks) == (5, 10)
+    assert (found.tasks, point(JOB, DataSize(80 * MB), Cluster(), 1).tasks) == (5, 10)
 
 
 def test_the_largest_bucket_bounds_the_time() -> None:
     hot = replace(JOB, stages=(READ, replace(KEYED, hot=0.5)))
-    found = point(hot, Data(800 * MB), Cluster(), 64)
+    found = point(hot, DataSize(800 * MB), Cluster(), 64)
     assert found.seconds >= 0.02 + 2e-8 * 0.5 * 400 * MB
     assert found.limit == "largest bucket"
-    given_skew = point(JOB, Data(800 * MB), Cluster(skew=4.0), 8)
-    assert given_skew.seconds > point(JOB, Data(800 * MB), Cluster(), 8).seconds + 2e-8 * 2.5 * 50 * MB
+    given_skew = point(JOB, DataSize(800 * MB), Cluster(skew=4.0), 8)
+    assert given_skew.seconds > point(JOB, DataSize(800 * MB), Cluster(), 8).seconds + 2e-8 * 2.5 * 50 * MB
 
 
 def test_a_whole_stage_does_not_scale() -> None:
     whole = replace(JOB, stages=(READ, replace(KEYED, kind="whole")))
-    assert point(whole, Data(8e9), Cluster(), 512).seconds > 2e-8 * 4e9
+    assert point(whole, DataSize(8e9), Cluster(), 512).seconds > 2e-8 * 4e9
 
 
 def test_stragglers_take_their_factor() -> None:
-    assert point(ONE, Data(40 * MB, 4), Cluster(stragglers=(1.0, 3.0)), 4).seconds == pytest.approx(3 * 0.11)
-    some = point(ONE, Data(4000 * MB, 400), Cluster(stragglers=(0.02, 20.0)), 100)
+    assert point(ONE, DataSize(40 * MB, 4), Cluster(stragglers=(1.0, 3.0)), 4).seconds == pytest.approx(3 * 0.11)
+    some = point(ONE, DataSize(4000 * MB, 400), Cluster(stragglers=(0.02, 20.0)), 100)
     assert some.limit == "stragglers"
 
 
 def test_a_small_job_is_all_start_up() -> None:
-    found = point(JOB, Data(1 * MB), Cluster(), 8)
+    found = point(JOB, DataSize(1 * MB), Cluster(), 8)
     assert found.limit == "driver"
-    cold = point(replace(JOB, start_s=5.0), Data(1 * MB), Cluster(cold=True), 8)
+    cold = point(replace(JOB, start_s=5.0), DataSize(1 * MB), Cluster(cold=True), 8)
     assert cold.limit == "start of workers"
     assert cold.seconds >= found.seconds + 5.0 - 0.01
 
 
 def test_storage_and_network_bound_the_time() -> None:
-    data = Data(10e9)
+    data = DataSize(10e9)
     slow = point(JOB, data, Cluster(storage=1e8), 512)
     assert slow.limit == "storage"
     assert slow.seconds >= 100
@@ -151,7 +151,7 @@ def test_storage_and_network_bound_the_time() -> None:
 
 
 def test_the_driver_bounds_very_many_tasks() -> None:
-    found = point(replace(ONE, dispatch_s=0.01), Data(1e10, 4000), Cluster(), 2000)
+    found = point(replace(ONE, dispatch_s=0.01), DataSize(1e10, 4000), Cluster(), 2000)
     assert found.seconds == pytest.approx(40, rel=0.05)
     assert found.limit == "driver"
 
@@ -160,17 +160,19 @@ def test_the_driver_bounds_very_many_tasks() -> None:
 @settings(max_examples=30)
 def test_more_executors_or_less_data_take_no_longer(megabytes: float, hot: float, executors: int) -> None:
     cost = replace(JOB, stages=(replace(READ, per_peer_s=0.0), replace(KEYED, hot=hot, per_peer_s=0.0)))
-    data = Data(megabytes * MB, splits=64)
+    data = DataSize(megabytes * MB, splits=64)
     found = point(cost, data, Cluster(), executors)
     assert point(cost, data, Cluster(), 2 * executors).seconds <= found.seconds + 1e-9
-    assert point(cost, Data(2 * megabytes * MB, splits=64), Cluster(), executors).seconds >= found.seconds
+    assert point(cost, DataSize(2 * megabytes * MB, splits=64), Cluster(), executors).seconds >= found.seconds
 
 
 def test_the_same_seed_gives_the_same() -> None:
     varied = replace(JOB, stages=(replace(READ, spread=(0.5, 1.5)), KEYED))
     cluster = Cluster(stragglers=(0.1, 3.0))
-    assert point(varied, Data(1e9), cluster, 4, seed=3) == point(varied, Data(1e9), cluster, 4, seed=3)
-    assert point(varied, Data(1e9), cluster, 4, seed=3).low_s < point(varied, Data(1e9), cluster, 4, seed=3).high_s
+    assert point(varied, DataSize(1e9), cluster, 4, seed=3) == point(varied, DataSize(1e9), cluster, 4, seed=3)
+    assert (
+        point(varied, DataSize(1e9), cluster, 4, seed=3).low_s < point(varied, DataSize(1e9), cluster, 4, seed=3).high_s
+    )
 
 
 # From a profile
@@ -213,7 +215,7 @@ def test_the_share_of_the_hottest_bucket_stays() -> None:
 
 @pytest.fixture
 def scaling() -> Scaling:
-    return scaled(synthetic_profile(["a", "b"], JOB), [1, 2, 8, 64, 512], Data(10e9))
+    return scaled(synthetic_profile(["a", "b"], JOB), [1, 2, 8, 64, 512], DataSize(10e9))
 
 
 def test_where_it_stops_scaling(scaling: Scaling) -> None:
@@ -229,7 +231,7 @@ def test_where_it_stops_scaling(scaling: Scaling) -> None:
 
 def test_a_job_of_work_alone_goes_on() -> None:
     endless = JobCost((replace(READ, fixed_s=0.0, per_peer_s=0.0),))
-    assert scaled(synthetic_profile(["a"], endless), [1], Data(1e12)).stops_at is None
+    assert scaled(synthetic_profile(["a"], endless), [1], DataSize(1e12)).stops_at is None
 
 
 def test_the_table_and_the_picture(scaling: Scaling, tmp_path: Path) -> None:
@@ -254,13 +256,13 @@ def test_a_notebook_without_altair_shows_the_table(scaling: Scaling, monkeypatch
 @pytest.mark.parametrize("executors", [[], [0], [-1], [1.5], [True], [None], 8, "8"])
 def test_wrong_executors(executors: object) -> None:
     with pytest.raises(ModelError, match="executors must be"):
-        scaled(synthetic_profile(["a"]), executors, Data(1e9))  # type: ignore[arg-type]
+        scaled(synthetic_profile(["a"]), executors, DataSize(1e9))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [0, -1, float("nan"), float("inf")])
 def test_no_data(size: float) -> None:
     with pytest.raises(ModelError, match="data= must be more than no bytes"):
-        Data(size)
+        DataSize(size)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.plan.balance import loops_of
 from penstock.plan.passes.assign_cores import places
 from penstock.tune.node_costs import NodeCosts
-from penstock.tune.run_parts import Choice, Layout
+from penstock.tune.run_parts import RunChoice, RunParts
 
 
 def arrays(v):
@@ -46,12 +46,12 @@ def test_loops_are_as_wide_as_the_engine_has_them(graph: Any, cores: int, block:
     options = {} if block is None else {"block_items": block}
     run = stream.prepare(spark=False, compile=False, cores=cores, **options)
     costs = NodeCosts(leaves, profiled(stream, *[1e-6] * len(loops_of(leaves))))
-    layout = Layout(costs, Choice(cores, places(leaves, cores), block if cores > 1 else None))
+    layout = RunParts(costs, RunChoice(cores, places(leaves, cores), block if cores > 1 else None))
     wanted = {segment.name: run.plan.loops[segment].width.value for segment in run.plan.segments}
     assert {segment.name: layout.width(segment) for segment in layout.segments} == wanted
 
 
 def test_a_loop_that_makes_arrays_takes_as_many_items_as_stay_in_the_cache() -> None:
     stream = GRAPHS["arrays"](ps.from_numpy({"v": np.arange(100)}))
-    layout = Layout(NodeCosts((stream.node,), profiled(stream, 1e-6, 1e-6)), Choice())
+    layout = RunParts(NodeCosts((stream.node,), profiled(stream, 1e-6, 1e-6)), RunChoice())
     assert [layout.width(segment) for segment in layout.segments] == [1 << 16]

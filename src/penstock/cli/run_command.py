@@ -66,7 +66,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Workload:
     """Streams to run, the first of which is the result; where their items come from; and what to say of the others."""
 
     streams: tuple[ps.Stream, ...]
@@ -105,22 +105,22 @@ def run(request: Request) -> None:
 # What to run
 
 
-def _app(request: Request, folder: str, console: Console) -> Work:
+def _app(request: Request, folder: str, console: Console) -> Workload:
     app = request.app
     settings, of_data = app.chosen(request.settings, makes_data=request.path is None)
     if request.path is None:
         size = app.size if request.size is None else request.size
         with console.status(f"making {size:,} {app.unit}"):
             app.module.generate(folder, size, request.seed, **of_data)
-        return Work(app.streams(folder, settings), f"{size:,} {app.unit}", app.note)
-    return Work(app.streams(request.path, settings), request.path, app.note)
+        return Workload(app.streams(folder, settings), f"{size:,} {app.unit}", app.note)
+    return Workload(app.streams(request.path, settings), request.path, app.note)
 
 
-def _own(request: Request) -> Work:
+def _own(request: Request) -> Workload:
     if request.path is not None or request.size is not None:
         raise GraphError(f"run: --input and --size are for applications; give {request.target!r} a --set name=value")
     stream = own.load(request.target, request.settings)
-    return Work((stream,), "its source", lambda others: "")
+    return Workload((stream,), "its source", lambda others: "")
 
 
 # Where to run it
@@ -147,7 +147,7 @@ class Session:
         has_spark = self.request.spark is not None or importlib.util.find_spec("pyspark") is not None
         return not self.request.is_here and has_spark
 
-    def is_needed(self, work: Work) -> bool:
+    def is_needed(self, work: Workload) -> bool:
         """As for streams everywhere: what comes from files runs on Spark, if there is one, unless it is to run here."""
         if self.request.spark is not None or self.request.is_of_app:
             return self._may_be_used()
@@ -164,7 +164,7 @@ class Session:
         return (self.started or self._start()).result()
 
 
-def _on_spark(request: Request, work: Work, spark: Any, console: Console) -> Outcome:
+def _on_spark(request: Request, work: Workload, spark: Any, console: Console) -> Outcome:
     from penstock.cli.progress_bars import Display
 
     started = time.perf_counter()
@@ -189,7 +189,7 @@ def _letter_mode(request: Request) -> dict[str, Any]:
     return {"mode": request.mode} if "dead_letter" in request.options else {}
 
 
-def _here(request: Request, work: Work) -> Outcome:
+def _here(request: Request, work: Workload) -> Outcome:
     """All streams in one pass. Of the first, rows go to files as they come, or only the first few are kept."""
     planned: Any = ps.prepare(*work.streams, spark=False, **request.options, **_letter_mode(request))
     schemas = [stream.schema for stream in work.streams]
@@ -235,7 +235,7 @@ def skipped_text(request: Request, skipped: int) -> str:
     return f"{skipped:,} items failed and were skipped" + (f"; their letters are in {letters}" if letters else "")
 
 
-def _show(console: Console, request: Request, work: Work, outcome: Outcome) -> None:
+def _show(console: Console, request: Request, work: Workload, outcome: Outcome) -> None:
     if outcome.head is not None:
         console.print(tables.rows(outcome.head, outcome.count), "")
     told = f"  {work.source} → {outcome.count:,} rows in {outcome.seconds:.2f} s"

@@ -14,7 +14,7 @@ from penstock.graph import nodes as n
 from penstock.graph.faults import FaultKind
 from penstock.graph.function import Function
 from penstock.graph.record import Record, Signal
-from penstock.graph.window import Timed
+from penstock.graph.window import TimeWindow
 from penstock.plan.segment import Segment
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Cells:
     @property
     def is_timed(self) -> bool:
         """Whether these are windows of time, whose cells belong to no key beforehand."""
-        return isinstance(self.node.window, Timed)
+        return isinstance(self.node.window, TimeWindow)
 
 
 @dataclass

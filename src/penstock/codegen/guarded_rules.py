@@ -28,7 +28,7 @@ from penstock.graph import types
 from penstock.graph.faults import FaultKind
 from penstock.graph.function import Function
 from penstock.graph.record import Record
-from penstock.graph.window import Found, Timed
+from penstock.graph.window import RegionWindow, TimeWindow
 
 
 class Attempt:
@@ -170,7 +170,7 @@ def _plain_rule(loop: LoopContext, node: n.GraphNode, site: Site) -> None:
 
 
 def keyed_aggregate_item(loop: LoopContext, node: n.KeyedAggregate, site: Site) -> None:
-    if isinstance(node.window, Timed):
+    if isinstance(node.window, TimeWindow):
         timed_item(loop, node, site)
     else:
         _tried(_start)(loop, node, site)
@@ -179,13 +179,13 @@ def keyed_aggregate_item(loop: LoopContext, node: n.KeyedAggregate, site: Site) 
 def timed_item(loop: LoopContext, node: n.KeyedAggregate | n.LateItems, site: Site) -> None:
     """Items go by their times into windows: one whose time has none is skipped before its key is known of."""
     window = node.window
-    assert isinstance(window, Timed)
+    assert isinstance(window, TimeWindow)
     with unless(loop, has_no_bounds(loop, window, site), FaultKind.BAD_TIME, node, site, window.field) as inner:
         _plain_rule(loop, node, inner)
 
 
 def _start(node: n.KeyedAggregate) -> Function | None:
-    return node.window.start if isinstance(node.window, Found) else None
+    return node.window.start if isinstance(node.window, RegionWindow) else None
 
 
 flat_map_item = _tried(lambda node: node.function)

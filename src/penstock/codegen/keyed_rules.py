@@ -25,7 +25,7 @@ from penstock.graph import types
 from penstock.graph.aggregate import Builtin
 from penstock.graph.faults import FaultKind
 from penstock.graph.needs import key_field
-from penstock.graph.window import Counted, Found, Timed, Whole
+from penstock.graph.window import CountWindow, RegionWindow, TimeWindow, WholeWindow
 
 
 def key_by_item(loop: LoopContext, node: n.KeyBy, site: Site) -> None:
@@ -56,7 +56,7 @@ class CellAccumulator(Accumulator):
         super().__init__(loop, node, is_carried=True)
         self.name, self.cell = f"cells{loop.number(node)}", ""
         self.cells = loop.code.cells.setdefault(self.name, Cells(node, node.window.open_at_once))
-        if isinstance(node.window, Timed):
+        if isinstance(node.window, TimeWindow):
             self.cells.fields |= {"q": "i8", "r": "i8", "s": "i8"}
 
     def _variable(self, result: str, part: str, is_float: bool = False) -> str:
@@ -110,11 +110,11 @@ class KeyedFold:
 
     def item(self, site: Site) -> None:
         slot = slot_of(self.loop, self.node, site)
-        if isinstance(self.window, Whole):
+        if isinstance(self.window, WholeWindow):
             self._item_of_whole(slot, site)
-        elif isinstance(self.window, Counted):
+        elif isinstance(self.window, CountWindow):
             self._item_of_count(self.window, slot, site)
-        elif isinstance(self.window, Found):
+        elif isinstance(self.window, RegionWindow):
             self._item_of_region(self.window, slot, site)
 
     def end_all(self) -> None:
@@ -122,10 +122,10 @@ class KeyedFold:
         end_keys(self.loop, self.node, self._end)
 
     def _end(self, slot: str, site: Site) -> None:
-        if isinstance(self.window, (Whole, Found)):
+        if isinstance(self.window, (WholeWindow, RegionWindow)):
             self.accumulator.cell = slot
             self._give(slot, self._first(), site)
-        elif isinstance(self.window, Counted):
+        elif isinstance(self.window, CountWindow):
             self._end_of_count(self.window, slot, site)
 
     # All items of a key
@@ -138,7 +138,7 @@ class KeyedFold:
 
     # Regions: what is kept of a first item lies in the cell too
 
-    def _item_of_region(self, window: Found, slot: str, site: Site) -> None:
+    def _item_of_region(self, window: RegionWindow, slot: str, site: Site) -> None:
         out, self.accumulator.cell = self.loop.out, slot
         count, begins = self.accumulator.field("n"), self._begins(window, site)
         with out.block(f"if {count} != 0 and ({begins})"):
@@ -154,7 +154,7 @@ class KeyedFold:
         out.line(f"{count} += 1")
         self.accumulator.add(site)
 
-    def _begins(self, window: Found, site: Site) -> str:
+    def _begins(self, window: RegionWindow, site: Site) -> str:
         """The test whether an item begins a region that is not the first of its key."""
         if window.start is not None:
             return self.loop.calls.assign(self.loop.calls.call(window.start, site, {}), "b").name  # asked of every item
@@ -169,11 +169,13 @@ class KeyedFold:
 
     def _first(self) -> dict[str, str]:
         """What a row has of the first item."""
-        return {name: self._kept(name).name for name in (self.node.added if isinstance(self.window, Found) else ())}
+        return {
+            name: self._kept(name).name for name in (self.node.added if isinstance(self.window, RegionWindow) else ())
+        }
 
     # Windows of a number of items
 
-    def _item_of_count(self, window: Counted, slot: str, site: Site) -> None:
+    def _item_of_count(self, window: CountWindow, slot: str, site: Site) -> None:
         out, count, every = self.loop.out, window.count, window.every
         if self.node.has_end:
             note_arrival(self.loop, self.node, slot, site)
@@ -189,7 +191,7 @@ class KeyedFold:
             self._give(slot, self._bounds(f"{number} * {every}", f"{place} + 1"), site.fork(aligned=False))
             out.line(f"{self.accumulator.field('n')} = 0")
 
-    def _end_of_count(self, window: Counted, slot: str, site: Site) -> None:
+    def _end_of_count(self, window: CountWindow, slot: str, site: Site) -> None:
         place, count, every = self._progress(slot), window.count, window.every
         first = f"max(0, ({place} - {count}) // {every} + 1)"
         with self._windows(slot, first, f"({place} - 1) // {every} + 1", site) as number:

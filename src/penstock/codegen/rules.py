@@ -41,7 +41,7 @@ RULES: RuleTable = {
         signal=windows.keyed_aggregate_signal,
     ),
     n.LateItems: Rules(windows.late_item, guarded.timed_item, signal=windows.late_signal),
-    n.Tide: Rules(windows.tide_item, finds_faults=True),
+    n.EmitWatermark: Rules(windows.tide_item, finds_faults=True),
     n.Emit: Rules(signals.emit_item, guarded.emit_item),
     n.Join: MeetRules(joins.settle_join),
     n.Merge: MeetRules(joins.settle_merge),

@@ -23,13 +23,13 @@ from penstock.codegen.traverse import hand_on, is_advanced_by, send
 from penstock.graph import nodes as n
 from penstock.graph.faults import FaultKind
 from penstock.graph.needs import key_field
-from penstock.graph.window import Timed
+from penstock.graph.window import TimeWindow
 
 
 class Limit:
     """The variables of a loop that say which windows of a node have closed: those before a number, if there is one."""
 
-    def __init__(self, loop: LoopContext, window: Timed, first: str, is_known: str) -> None:
+    def __init__(self, loop: LoopContext, window: TimeWindow, first: str, is_known: str) -> None:
         self.loop, self.window, self.first, self.is_known = loop, window, first, is_known
 
     def advance(self, signal: SignalAt) -> None:
@@ -50,7 +50,7 @@ class Limit:
 class TimedFold(KeyedFold):
     """One aggregate by windows of time in one loop."""
 
-    window: Timed
+    window: TimeWindow
 
     def __init__(self, loop: LoopContext, node: n.KeyedAggregate) -> None:
         super().__init__(loop, node)
@@ -150,7 +150,7 @@ class TimedFold(KeyedFold):
         out.line(f"free_cell({name}_table, {name}_heap, {name}_counts, {name}_s, {name}_q, {cell})")
 
 
-def span_of(loop: LoopContext, node: n.GraphNode, window: Timed, site: Site) -> tuple[str, str]:
+def span_of(loop: LoopContext, node: n.GraphNode, window: TimeWindow, site: Site) -> tuple[str, str]:
     """Variables with the numbers of the first and the last window of an item; in none, the first is greater."""
     time = loop.calls.local(window.field, site).name
     if not loop.tree.is_guarded:  # else the rule around it has left out such items
@@ -162,13 +162,13 @@ def span_of(loop: LoopContext, node: n.GraphNode, window: Timed, site: Site) -> 
     return first.name, last.name
 
 
-def has_no_bounds(loop: LoopContext, window: Timed, site: Site) -> str:
+def has_no_bounds(loop: LoopContext, window: TimeWindow, site: Site) -> str:
     """The test whether the time of an item is NaN, or so far from 0 that its windows have no bounds."""
     time = loop.calls.local(window.field, site).name
     return f"not {window.least_time!r} <= {time} <= {window.greatest_time!r}"
 
 
-def first_open(window: Timed, newest: str) -> str:
+def first_open(window: TimeWindow, newest: str) -> str:
     """The number of the first window that is open once the time where its watermark begins has come to `newest`."""
     kind = "float_" if window.is_float else ""
     return f"first_{kind}window({newest}, {window.every!r}, {window.length!r}, {window.offset!r})"
@@ -184,7 +184,7 @@ def fold_of(loop: LoopContext, node: n.KeyedAggregate) -> KeyedFold:
 
 def _fold(loop: LoopContext, node: n.GraphNode) -> KeyedFold:
     assert isinstance(node, n.KeyedAggregate)
-    return TimedFold(loop, node) if isinstance(node.window, Timed) else KeyedFold(loop, node)
+    return TimedFold(loop, node) if isinstance(node.window, TimeWindow) else KeyedFold(loop, node)
 
 
 def keyed_aggregate_item(loop: LoopContext, node: n.KeyedAggregate, site: Site) -> None:
@@ -205,7 +205,7 @@ def keyed_aggregate_signal(loop: LoopContext, node: n.KeyedAggregate, signal: Si
         fold.advance(signal)
 
 
-def tide_item(loop: LoopContext, node: n.Tide, site: Site) -> None:
+def tide_item(loop: LoopContext, node: n.EmitWatermark, site: Site) -> None:
     """Emit a watermark after an item with which the newest time passes the end of a window."""
     send(loop, node, site)
     out, number = loop.out, loop.number(node)

@@ -20,7 +20,7 @@ from penstock.graph.letters import first_of_each, table_of
 from penstock.graph.reference import Result
 from penstock.graph.signal_indices import resolved
 from penstock.graph.tree import At, Places, check_signals
-from penstock.graph.watermarks import renamed, warn_late, with_tides
+from penstock.graph.watermarks import renamed, warn_late, with_watermarks
 from penstock.plan.balance import BLOCK
 from penstock.plan.make import plan
 from penstock.plan.node_profile import Profile
@@ -54,7 +54,7 @@ class Run:
         under which is kept what nodes remember, in their order; by default from 0 on. `letters_to` takes the letters of
         all items that were skipped, when the run has ended.
         """
-        leaves, made = with_tides(leaves)
+        leaves, made = with_watermarks(leaves)
         options |= {
             name: renamed(options[name], made) for name in ("mapping", "flexible", "context") if name in options
         }

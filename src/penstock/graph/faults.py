@@ -10,7 +10,7 @@ from typing import Any
 from penstock.errors import HIDDEN, DataError, FunctionError, hides_values, reason_text
 from penstock.graph.function import Function
 from penstock.graph.nodes import Aggregate, Enumerate, GraphNode, KeyBy, KeyedAggregate
-from penstock.graph.window import Found
+from penstock.graph.window import RegionWindow
 
 
 class FaultKind(StrEnum):
@@ -92,7 +92,7 @@ def empty_region(node: Aggregate | KeyedAggregate, what: str, index: int) -> Dat
 
 
 def sum_overflow(node: Aggregate | KeyedAggregate, what: str, index: int) -> DataError:
-    is_window = isinstance(node, KeyedAggregate) and not isinstance(node.window, Found)
+    is_window = isinstance(node, KeyedAggregate) and not isinstance(node.window, RegionWindow)
     which = "a window" if is_window else "the region"
     return DataError(
         f"{node.label}: {what} must fit 64 bits; it does not in {which} that ends at item {index}; convert the "

@@ -20,7 +20,7 @@ import pyarrow as pa
 from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.tree import above
-from penstock.graph.window import Timed
+from penstock.graph.window import TimeWindow
 
 SCHEMA = pa.schema(
     [
@@ -75,7 +75,7 @@ def letter(
 
 def _is_after_windows(node: n.GraphNode) -> bool:
     """Whether items here are rows of windows of time, which close when others move the watermark."""
-    return any(isinstance(each, n.KeyedAggregate) and isinstance(each.window, Timed) for each in above(node))
+    return any(isinstance(each, n.KeyedAggregate) and isinstance(each.window, TimeWindow) for each in above(node))
 
 
 def first_of_each(letters: Iterable[Letter]) -> list[Letter]:

@@ -84,7 +84,7 @@ class Fragment(Split):
 
 
 @dataclass(frozen=True, eq=False)
-class Whole(Split):
+class AllBatches(Split):
     """Anything that gives record batches each time. In another process it is a table."""
 
     name: str
@@ -109,13 +109,13 @@ class Whole(Split):
 def fragments(name: str, data: Any, about_bytes: int) -> Sequence[Split]:
     """The files of a dataset, small ones together; what has no files is one split."""
     if not hasattr(data, "get_fragments"):
-        return [Whole(name, data)]
+        return [AllBatches(name, data)]
     try:
         found = list(data.get_fragments())
     except ValueError:  # a filtered dataset does not tell its fragments
-        return [Whole(name, data)]
+        return [AllBatches(name, data)]
     if not all(hasattr(fragment, "path") for fragment in found):
-        return [Whole(name, data)]
+        return [AllBatches(name, data)]
     return joined((Fragment(f, data.schema, _size(f)) for f in found), about_bytes)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.graph import nodes as n
 from penstock.graph.aggregate import Builtin
 from penstock.graph.tree import Tree
-from penstock.graph.window import Found, Timed
+from penstock.graph.window import RegionWindow, TimeWindow
 
 Names = frozenset[str]
 
@@ -95,8 +95,8 @@ def _pushing(node: Any, after: Names) -> Names:
 
 def _keyed_aggregate(node: n.KeyedAggregate, after: Names) -> Names:
     taken = {r.field for r in node.results.values() if isinstance(r, Builtin) and r.field is not None}
-    time = {node.window.field} if isinstance(node.window, Timed) else set()
-    first = set(node.window.kept.values()) if isinstance(node.window, Found) else set()
+    time = {node.window.field} if isinstance(node.window, TimeWindow) else set()
+    first = set(node.window.kept.values()) if isinstance(node.window, RegionWindow) else set()
     return frozenset(name for name in after if name.startswith("#")) | taken | time | first
 
 
@@ -116,7 +116,7 @@ _GIVEN: dict[type[n.GraphNode], Callable[[Any, Names], Names]] = {
     n.KeyBy: lambda node, after: after | set(node.names),
     n.Emit: _same,
     n.LateItems: lambda node, after: after | {node.window.field},
-    n.Tide: lambda node, after: after | {node.field},
+    n.EmitWatermark: lambda node, after: after | {node.field},
     n.MapColumns: lambda node, after: (after - set(node.to)) | set(node.names),
     n.Select: _select,
     n.Join: lambda node, after: after - set(node.present),

@@ -23,7 +23,7 @@ _DTYPES = {int: "i8", float: "f8", bool: "?"}
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class RecordLayout:
     """The fields of a record class: their NumPy layout and the values that a new record holds."""
 
     dtype: np.dtype
@@ -37,12 +37,12 @@ class Layout:
         return made
 
 
-def layout_of(cls: type, scope: dict[str, Any]) -> Layout:
+def layout_of(cls: type, scope: dict[str, Any]) -> RecordLayout:
     """The annotated fields of `cls` behind those of its bases. `scope` is where annotations given as text are read."""
     fields: list[tuple[Any, ...]] = []
     initial: dict[str, Any] = {}
     for base in reversed(cls.__mro__[1:]):
-        if isinstance(known := vars(base).get("layout"), Layout):
+        if isinstance(known := vars(base).get("layout"), RecordLayout):
             fields += [(name, *_described(known.dtype[name])) for name in known.initial if name not in initial]
             initial |= {name: getattr(cls, name, value) for name, value in known.initial.items()}
     try:
@@ -57,7 +57,7 @@ def layout_of(cls: type, scope: dict[str, Any]) -> Layout:
         fields.append(_field(cls, name, annotation))
         initial[name] = _initial(cls, name, annotation)
     dtype = np.dtype(fields, align=True) if fields else np.dtype([("_empty", "?")])
-    return Layout(dtype, initial)
+    return RecordLayout(dtype, initial)
 
 
 def _described(dtype: np.dtype) -> tuple[Any, ...]:
@@ -125,7 +125,7 @@ def _elements(cls: type, name: str, value: Any, held: np.ndarray) -> np.ndarray:
 class Record:
     """The base of `State`, `Signal`, `Fold` and `Operator`: typed fields, each with a first value (0 unless given)."""
 
-    layout: ClassVar[Layout]
+    layout: ClassVar[RecordLayout]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -35,14 +35,14 @@ from penstock.graph.function import Function
 from penstock.graph.letters import Letter, fault_text, first_of_each, letter, reason
 from penstock.graph.needs import Names, needs
 from penstock.graph.record import Record, Signal
-from penstock.graph.reference_folds import KEY, Accumulators, Own, Parents, Windows, key_fields, merged
+from penstock.graph.reference_folds import KEY, Accumulators, OpenWindows, Own, Parents, key_fields, merged
 from penstock.graph.signal_indices import resolved
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
 from penstock.graph.split import BAD
 from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
 from penstock.graph.types import INT64_MAX
-from penstock.graph.watermarks import with_tides
-from penstock.graph.window import WATERMARKS, Timed
+from penstock.graph.watermarks import with_watermarks
+from penstock.graph.window import WATERMARKS, TimeWindow
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ def run(
 
     With `is_open` more may come: what only the end of a stream gives is left out.
     """
-    tree = Tree(with_tides(leaves)[0])
+    tree = Tree(with_watermarks(leaves)[0])
     interpreter = Interpreter(tree, resolved(check_signals(tree, control), tree.source))
     interpreter.skips = on_error == "skip"
     interpreter.run(is_open=is_open)
@@ -93,7 +93,7 @@ class Interpreter:
         self.deliveries: list[Delivery] = []
         self.memory: dict[n.GraphNode, Any] = {}
         self.received: dict[n.GraphNode, int] = dict.fromkeys(tree.nodes, 0)
-        self.waiting = {meet: Waiting(meet) for meet in tree.fork}
+        self.waiting = {meet: AlignedIndex(meet) for meet in tree.fork}
         self.meets = {node: tree.meets_at(node) for node in tree.nodes}
         self.birth: n.Emit | None = None
         """Where the signal that travels was emitted; None where it came with the source."""
@@ -192,7 +192,7 @@ class Interpreter:
             self._end_flat_map(node, node.end)
         if isinstance(node, n.KeyedAggregate) and node.has_end and region is None:
             by_key = list(self.memory.pop(node, {}).values())
-            if isinstance(node.window, Timed):
+            if isinstance(node.window, TimeWindow):
                 self._close_windows(node, by_key, math.inf)
                 by_key = []
             for windows in by_key:
@@ -229,7 +229,7 @@ class Interpreter:
             found = self.waiting[meet]
             if not (found.items or found.marks or n.stem(node) is n.stem(meet.sides[0])):
                 continue  # what meets are regions, and this one goes on
-            self.waiting[meet] = Waiting(meet)
+            self.waiting[meet] = AlignedIndex(meet)
             for travel, given in found.marks:
                 travel(meet, *given)
             signals = found.in_order()
@@ -252,7 +252,7 @@ class Interpreter:
         self.signal(node, signal)
         self.birth = before
 
-    def _join(self, meet: n.Join, found: Waiting) -> None:
+    def _join(self, meet: n.Join, found: AlignedIndex) -> None:
         has = [side in found.items for side in meet.sides]
         if not (any(has) if meet.is_outer else all(has)):
             return
@@ -433,10 +433,10 @@ class Interpreter:
         by_key = self.memory.setdefault(node, {})
 
         def work() -> Any:
-            if isinstance(node.window, Timed):
+            if isinstance(node.window, TimeWindow):
                 self._must_have_bounds(node, own)
             if own[KEY] not in by_key:
-                by_key[own[KEY]] = Windows(self, node, own[KEY])
+                by_key[own[KEY]] = OpenWindows(self, node, own[KEY])
             return by_key[own[KEY]].closed_by(own)
 
         closed = self._tried(node, own, parents, work)
@@ -491,7 +491,7 @@ class Interpreter:
 
     # Time
 
-    def _tide(self, node: n.Tide, own: Own, parents: Parents) -> None:
+    def _emit_watermark(self, node: n.EmitWatermark, own: Own, parents: Parents) -> None:
         """The newest time of all items here moves on with an item; what is downstream hears of it after the item."""
         self.send(node, own, parents)
         time, newest = merged(own, parents)[node.field], self.newest.get(node)
@@ -507,7 +507,7 @@ class Interpreter:
         if isinstance(node, n.KeyedAggregate):
             self._close_windows(node, list(self.memory.get(node, {}).values()), newest)
 
-    def _close_windows(self, node: n.KeyedAggregate, by_key: Sequence[Windows], newest: Any) -> None:
+    def _close_windows(self, node: n.KeyedAggregate, by_key: Sequence[OpenWindows], newest: Any) -> None:
         """Close all windows whose time has come, in the order of their ends, starts and the first items of the keys."""
         found = [(number, rank) for rank, windows in enumerate(by_key) for number in windows.open]
         for number, rank in sorted(found):
@@ -552,10 +552,10 @@ class Interpreter:
             scope["state"] = self._states(node).of(scope.get(KEY))
         return scope
 
-    def _states(self, node: n.Stateful) -> _States:
+    def _states(self, node: n.Stateful) -> _InterpretedStates:
         if node not in self.memory:
             assert node.state is not None
-            self.memory[node] = _States(node.state)
+            self.memory[node] = _InterpretedStates(node.state)
         return self.memory[node]  # type: ignore[no-any-return]
 
     def _handle(self, node: n.Stateful, signal: Signal) -> None:
@@ -612,7 +612,7 @@ class Interpreter:
             raise Failure(told, function, reason(error)) from error
 
 
-class Waiting:
+class AlignedIndex:
     """What waits where streams meet, from one index: marks of regions, an item of each side, signals of each side.
 
     Where a region is under way on all sides, and signals have come before a mark, `marks` has these signals too.
@@ -638,7 +638,7 @@ class Waiting:
         return found
 
 
-class _States:
+class _InterpretedStates:
     """The records of a node: one a key. The record of a key without items is `fresh`, which sees every signal too."""
 
     def __init__(self, record: type[Record]) -> None:
@@ -709,7 +709,7 @@ _ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
     n.KeyedAggregate: Interpreter._keyed_aggregate,
     n.KeyBy: Interpreter._key_by,
     n.Emit: Interpreter._emit,
-    n.Tide: Interpreter._tide,
+    n.EmitWatermark: Interpreter._emit_watermark,
     n.LateItems: Interpreter._late_items,
     n.MapColumns: Interpreter._map_columns,
     n.Select: Interpreter._select,
@@ -720,7 +720,7 @@ _ITEM: dict[type[n.GraphNode], Callable[..., None]] = {
 }
 
 
-class _Found(Exception):
+class _ErrorFound(Exception):
     """Carries the result out of the interpreter."""
 
 
@@ -739,12 +739,12 @@ def first_result(before: n.GraphNode, function: Function, records: Mapping[str, 
                 f"{function.reason}; declare the type with ps.returns to run without this call"
             ) from cause_of(error)
         if returned is not None:
-            raise _Found(returned)
+            raise _ErrorFound(returned)
 
     tree = Tree((before,))
     interpreter = Interpreter(tree, (), try_it)
     try:
         interpreter.run(at_most=100)
-    except _Found as found:
+    except _ErrorFound as found:
         return found.args[0]
     return None

@@ -14,7 +14,7 @@ from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
 from penstock.graph.faults import empty_region, late_item, sum_overflow
 from penstock.graph.types import INT64_MAX, INT64_MIN
 from penstock.graph.values import accept
-from penstock.graph.window import Counted, Found, Timed, Whole
+from penstock.graph.window import CountWindow, RegionWindow, TimeWindow, WholeWindow
 
 if TYPE_CHECKING:
     from penstock.graph.reference import Interpreter
@@ -24,7 +24,7 @@ Parents = tuple[Own, ...]
 KEY = "#key"
 
 
-class Windows:
+class OpenWindows:
     """The windows of one key that have an item and have not closed, by their numbers."""
 
     def __init__(self, interpreter: Interpreter, node: n.KeyedAggregate, key: tuple[Any, ...]) -> None:
@@ -37,11 +37,11 @@ class Windows:
 
     def closed_by(self, own: Own) -> list[int]:
         """The windows that close because of an item, which is in none of them, as it begins another."""
-        if isinstance(self.rule, Found):
+        if isinstance(self.rule, RegionWindow):
             return list(self.open) if self._begins(self.rule, own) else []
         return []
 
-    def _begins(self, rule: Found, own: Own) -> bool:
+    def _begins(self, rule: RegionWindow, own: Own) -> bool:
         """Whether an item begins a region; that the first of a key does, goes without saying."""
         if rule.start is not None:
             return bool(self.interpreter.call(rule.start, own)[0])  # asked of every item, the first too
@@ -50,28 +50,28 @@ class Windows:
     def add(self, own: Own) -> list[int]:
         """Put an item into its windows; those that close with it."""
         place, self.items = self.items, self.items + 1
-        numbers = [0] if isinstance(self.rule, (Whole, Found)) else []
-        if isinstance(self.rule, Counted):
+        numbers = [0] if isinstance(self.rule, (WholeWindow, RegionWindow)) else []
+        if isinstance(self.rule, CountWindow):
             numbers = self.rule.windows_of(place)
-        elif isinstance(self.rule, Timed):
+        elif isinstance(self.rule, TimeWindow):
             numbers, is_late = self.interpreter.windows_of(self.node, own)
             if is_late and self.rule.on_late == "error":
                 raise late_item(self.node, self.rule.field, self.interpreter.index)
         for number in numbers:
             if number not in self.open:
-                if isinstance(self.rule, Found):
+                if isinstance(self.rule, RegionWindow):
                     self.first = {name: own[old] for name, old in self.rule.kept.items()}
                 self.open[number] = Accumulators(self.interpreter, self.node, (self.key | self.first,))
             self.open[number].add(own, ())
-        full = self.rule.count if isinstance(self.rule, Counted) else None
+        full = self.rule.count if isinstance(self.rule, CountWindow) else None
         return [number for number in numbers if self.open[number].items == full]
 
     def close(self, number: int) -> Own:
         window, start, end = self.open.pop(number), 0, 0
-        if isinstance(self.rule, Counted):
+        if isinstance(self.rule, CountWindow):
             start = number * self.rule.every
             end = start + window.items
-        elif isinstance(self.rule, Timed):
+        elif isinstance(self.rule, TimeWindow):
             start, end = self.rule.start(number), self.rule.end(number)
         bounds = zip(self.rule.bounds, (start, end), strict=False)
         return window.finish((self.key | self.first | {name: value for name, value in bounds if name},))

@@ -10,7 +10,7 @@ from penstock.graph import nodes as n
 from penstock.graph.source import UNCUT
 
 if TYPE_CHECKING:
-    from penstock.tune.cluster import Data
+    from penstock.tune.cluster import DataSize
     from penstock.tune.job_profile import JobProfile
     from penstock.tune.scaling import Scaling
 
@@ -64,15 +64,15 @@ def _check_data(data: Any) -> None:
         )
 
 
-def _data(node: n.GraphNode, data: Any, profile: JobProfile, slots: Sequence[int], split_bytes: int | None) -> Data:
+def _data(node: n.GraphNode, data: Any, profile: JobProfile, slots: Sequence[int], split_bytes: int | None) -> DataSize:
     """How much data there is to be, as splits count it: of Parquet files the columns that are used."""
-    from penstock.tune.cluster import Data
+    from penstock.tune.cluster import DataSize
     from penstock.tune.job_sample import own_sizes
 
     own = own_sizes(node, [1, 2, *slots], split_bytes)
     total = float(sum(own[1]))
     if data is None:
-        return Data(total, sizes=own)
+        return DataSize(total, sizes=own)
     given = data if isinstance(data, Mapping) else {"bytes": data}
     measured = profile.of("side by side")[0]
     stored = sum(split.bytes for split in node.source.items.splits(UNCUT))
@@ -82,4 +82,4 @@ def _data(node: n.GraphNode, data: Any, profile: JobProfile, slots: Sequence[int
         "times": total,
     }
     name = next(name for name in MEASURES if name in given)
-    return Data(given[name] * size[name], given.get("splits"))
+    return DataSize(given[name] * size[name], given.get("splits"))

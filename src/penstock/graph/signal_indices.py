@@ -23,7 +23,7 @@ ITEMS = 1 << 18
 
 
 @dataclass(frozen=True)
-class Seen:
+class FieldSummary:
     """What was seen of a field in some items: how many, the first and the last value, and for each value that is looked
     for how many items lie before the first that has reached it."""
 
@@ -64,7 +64,7 @@ def _storage_value(value: Any, t: pa.DataType) -> Any:
     return pa.scalar(value, t).as_py()
 
 
-class Look:
+class IndexSearch:
     """Looks through some items, batch by batch, for the places of values of a field."""
 
     def __init__(self, field: str, values: Sequence[Any], where: str) -> None:
@@ -83,9 +83,9 @@ class Look:
         self.first, self.last = column[0] if self.first is None else self.first, column[-1]
         self.count += len(column)
 
-    def seen(self) -> Seen:
+    def seen(self) -> FieldSummary:
         before = tuple(self.count if found is None else found for found in self.before)
-        return Seen(self.count, self.first, self.last, before)
+        return FieldSummary(self.count, self.first, self.last, before)
 
 
 def _column(batch: pa.RecordBatch, field: str, where: str) -> np.ndarray:
@@ -113,7 +113,7 @@ def _goes_down(field: str, where: str) -> ControlError:
     )
 
 
-def together(seen: Sequence[Seen], field: str) -> tuple[int, ...]:
+def together(seen: Sequence[FieldSummary], field: str) -> tuple[int, ...]:
     """The indices that the values have in all pieces, one after the other."""
     last, total = None, 0
     found: list[int | None] = [None] * max((len(piece.before) for piece in seen), default=0)
@@ -145,7 +145,7 @@ def resolved(control: Sequence[At], source: Source) -> tuple[At, ...]:
     given = list(control)
     for field in fields_of(control):
         values = values_of(control, field, source)
-        look = Look(field, values, source.label)
+        look = IndexSearch(field, values, source.label)
         for batch in source.items.batches(ITEMS, [field]):
             look.add(batch)
         given = with_indices(given, field, together([look.seen()], field))

@@ -19,7 +19,7 @@ from penstock.graph.function import Undeclared
 from penstock.graph.record import Operator, Signal, State
 from penstock.graph.running import Running
 from penstock.graph.source import from_table, table_of_arrays, table_of_dicts
-from penstock.graph.window import Timed, Whole, Window, counted
+from penstock.graph.window import TimeWindow, WholeWindow, Window, counted
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -191,7 +191,7 @@ class Stream(Running):
         """
         kept = dict(keep) if isinstance(keep, Mapping) else {name: name for name in _names(keep or ())}
         if self.node.shape.key is not None and not self.node.shape.regions:
-            return KeyRegions(nodes.KeyRegions(self.node, start, _names(by), kept))
+            return KeyRegions(nodes.KeyedRegions(self.node, start, _names(by), kept))
         return Stream(nodes.Regions(self.node, start, _names(by), kept))
 
     def aggregate(self, *, keep: str | Sequence[str] | None = None, **results: Any) -> Stream:
@@ -214,7 +214,7 @@ class Stream(Running):
         """
         kept, shape = None if keep is None else _names(keep), self.node.shape
         if shape.key is not None and not shape.regions:
-            return Stream(nodes.keyed_aggregate(self.node, results, Whole(), kept))
+            return Stream(nodes.keyed_aggregate(self.node, results, WholeWindow(), kept))
         return Stream(nodes.Aggregate(self.node, results, kept))
 
     def close(self, *keep: str) -> Stream:
@@ -304,7 +304,7 @@ class Stream(Running):
             return Windows(self.node, counted(count, every, partial, bounds))
         if partial is not True:
             raise GraphError("window: partial= belongs to windows of count= items; got a time")
-        return Windows(self.node, Timed(time, length, every, late, on_late, bounds))
+        return Windows(self.node, TimeWindow(time, length, every, late, on_late, bounds))
 
     def emit(self, signal: type[Signal], *, when: Callable[..., Any], **values: Any) -> Stream:
         """Place a signal after each item for which `when` is true, its fields computed by functions of the item.
@@ -460,7 +460,7 @@ class Windows:
         >>> counts["n"].to_pylist(), late.to_pylist()
         ([1, 1, 1], [{'k': 'a', 't': 3}])
         """
-        if not isinstance(self.window, Timed):
+        if not isinstance(self.window, TimeWindow):
             raise self.node.fail("window: only windows of time have late items; got count=")
         return Stream(nodes.late_items(self.node, self.window))
 
@@ -485,9 +485,9 @@ class KeyRegions(Stream):
     """
 
     __slots__ = ("found",)
-    found: nodes.KeyRegions
+    found: nodes.KeyedRegions
 
-    def __init__(self, found: nodes.KeyRegions) -> None:
+    def __init__(self, found: nodes.KeyedRegions) -> None:
         object.__setattr__(self, "found", found)
 
     @property

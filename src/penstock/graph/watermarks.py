@@ -19,7 +19,7 @@ from penstock.graph.nodes.joins import made_before
 from penstock.graph.rebase import moved
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree, signals_at
-from penstock.graph.window import WATERMARKS, FloatWatermark, Timed, Watermark, check_open
+from penstock.graph.window import WATERMARKS, FloatWatermark, TimeWindow, Watermark, check_open
 
 CLEANING = (n.Source, n.DropNulls, n.FillNull)
 MOST_OFFSET = 1 << 61
@@ -27,7 +27,7 @@ MOST_OFFSET = 1 << 61
 
 
 @dataclass(frozen=True)
-class Origin:
+class TimeOrigin:
     """Where a time begins: the step, the name of the field there, and what windows in between take off."""
 
     step: n.GraphNode
@@ -35,7 +35,7 @@ class Origin:
     offset: Any = 0
 
 
-def with_tides(leaves: Sequence[n.GraphNode]) -> tuple[tuple[n.GraphNode, ...], Mapping[n.GraphNode, n.GraphNode]]:
+def with_watermarks(leaves: Sequence[n.GraphNode]) -> tuple[tuple[n.GraphNode, ...], Mapping[n.GraphNode, n.GraphNode]]:
     """The graph with its watermarks, and what has become of each of its nodes; as it is, where it has them already."""
     tree = Tree(tuple(leaves))
     windows = {node: _origin(node) for node in tree.nodes if _is_open(node)}
@@ -54,7 +54,7 @@ def with_tides(leaves: Sequence[n.GraphNode]) -> tuple[tuple[n.GraphNode, ...], 
         for (step, field), clock in clocks.items():
             if step is node:
                 closing = [_offset(each, o) for each, o in windows.items() if (o.step, o.field) == (step, field)]
-                tides[node] = _tide(tides.get(node, made[node]), field, clock, closing)
+                tides[node] = _watermark(tides.get(node, made[node]), field, clock, closing)
     return tuple(made[leaf] for leaf in tree.leaves), made
 
 
@@ -64,9 +64,9 @@ def _is_open(node: n.GraphNode) -> bool:
     return window is not None and window.late is not None and not window.closes
 
 
-def _origin(node: Any) -> Origin:
+def _origin(node: Any) -> TimeOrigin:
     """Where the time of a node's windows begins. What cleans the source is part of it."""
-    window: Timed = node.window
+    window: TimeWindow = node.window
     step, field, offset, cleaned = node.before, window.field, window.late, None
     while True:
         if isinstance(step, CLEANING) and cleaned is None:
@@ -79,7 +79,7 @@ def _origin(node: Any) -> Origin:
             offset += upstream.length + upstream.late
             step, field, cleaned = step.before, upstream.field, None
         else:
-            return Origin(cleaned or step, field, offset)
+            return TimeOrigin(cleaned or step, field, offset)
 
 
 def _is_found(step: n.GraphNode) -> bool:
@@ -87,12 +87,12 @@ def _is_found(step: n.GraphNode) -> bool:
     return isinstance(step, (n.Aggregate, n.Close)) and step.given.regions[-1].is_found
 
 
-def _offset(node: Any, origin: Origin) -> Timed:
-    window: Timed = replace(node.window, offset=origin.offset)
+def _offset(node: Any, origin: TimeOrigin) -> TimeWindow:
+    window: TimeWindow = replace(node.window, offset=origin.offset)
     return window
 
 
-def _close_by(made: Any, origin: Origin, clocks: Mapping[tuple[n.GraphNode, str], int]) -> None:
+def _close_by(made: Any, origin: TimeOrigin, clocks: Mapping[tuple[n.GraphNode, str], int]) -> None:
     """Let a node that is new know its watermark."""
     window = replace(made.window, clock=clocks[origin.step, origin.field], offset=origin.offset)
     if not window.is_float and window.offset > MOST_OFFSET:
@@ -104,9 +104,9 @@ def _close_by(made: Any, origin: Origin, clocks: Mapping[tuple[n.GraphNode, str]
     object.__setattr__(made, "window", window)
 
 
-def _tide(before: n.GraphNode, field: str, clock: int, windows: list[Timed]) -> n.Tide:
+def _watermark(before: n.GraphNode, field: str, clock: int, windows: list[TimeWindow]) -> n.EmitWatermark:
     signal = FloatWatermark if windows[0].is_float else Watermark
-    return n.Tide(before, signal, field=field, clock=clock, windows=tuple(dict.fromkeys(windows)))
+    return n.EmitWatermark(before, signal, field=field, clock=clock, windows=tuple(dict.fromkeys(windows)))
 
 
 def user_signals_at(node: n.GraphNode) -> tuple[type[Signal], ...]:

@@ -46,7 +46,7 @@ WATERMARKS = (Watermark, FloatWatermark)
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeWindow:
     """One window for all items of a key; it closes with the stream."""
 
     open_at_once = 1
@@ -60,7 +60,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountWindow:
     """Windows of `count` items of a key; one begins every `every` items. A window closes with its last item.
 
     Those that are not full when the stream ends are given too, unless `partial` is false.
@@ -87,7 +87,7 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
-class Timed:
+class TimeWindow:
     """Windows of time: [q · every, q · every + length) for every whole number q, also below 0.
 
     With `late` they close by the watermark, else when the stream ends. Numbers are in the unit of the time field, whose
@@ -184,7 +184,7 @@ class Timed:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class RegionWindow:
     """Regions found in the items of a key: one begins with the first, and with each at which `start` or `by` says so.
 
     That is where `start` holds, or where a field of `by` is not what it was at the beginning of the region. A region
@@ -202,10 +202,10 @@ class Found:
         return f"for each region by {quoted(self.by)}" if self.by else "for each region"
 
 
-Window = Whole | Counted | Timed | Found
+Window = WholeWindow | CountWindow | TimeWindow | RegionWindow
 
 
-def counted(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> Counted:
+def counted(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> CountWindow:
     """Windows of a number of items, after checking that they can be."""
     every = count if every is None else every
     for name, value in (("count", count), ("every", every)):
@@ -213,12 +213,12 @@ def counted(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> Co
             raise GraphError(f"window: {name}= must be a whole number of at least 1; got {value!r}")
     if not isinstance(partial, bool):
         raise GraphError(f"window: partial= must be True or False; got {partial!r}")
-    window = Counted(count, every, partial, bounds)
+    window = CountWindow(count, every, partial, bounds)
     check_open(window)
     return window
 
 
-def timed(given: Timed, where: str, t: pa.DataType) -> Timed:
+def timed(given: TimeWindow, where: str, t: pa.DataType) -> TimeWindow:
     """Windows of time with their numbers in the unit of a field of type `t`, after checking that they can be."""
     number = lengths_of(where, given.field, t)
     length, late = number("length", given.length), None if given.late is None else number("late", given.late)
@@ -235,9 +235,9 @@ def timed(given: Timed, where: str, t: pa.DataType) -> Timed:
     return window
 
 
-def check_open(window: Counted | Timed) -> None:
+def check_open(window: CountWindow | TimeWindow) -> None:
     """Refuse windows of which too many would be open."""
-    most = max(window.open_at_once, window.at_once if isinstance(window, Timed) else 0)
+    most = max(window.open_at_once, window.at_once if isinstance(window, TimeWindow) else 0)
     if most > MOST_OPEN:
         raise GraphError(
             f"window: at most {MOST_OPEN:,} windows of a key may be open at a time; here it may be {most:,}; choose a "

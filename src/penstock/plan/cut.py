@@ -26,7 +26,7 @@ from penstock.graph.needs import Names, needed_of, needs
 from penstock.graph.record import Signal
 from penstock.graph.source import Items
 from penstock.graph.tree import Tree, above, handled
-from penstock.graph.watermarks import with_tides
+from penstock.graph.watermarks import with_watermarks
 from penstock.plan.cuts import CLEANING, MANY, Cuts, Cutting, emitted_until
 from penstock.plan.idle import Wanted, idle_of
 from penstock.plan.moving import moved, nothing, without_items
@@ -54,7 +54,7 @@ def cut(
     several stages may meet in one of their own. With `is_guarded` items that fail are skipped: all carry their indices
     in the split, so that letters have them, and nodes their numbers in the graph.
     """
-    leaves, made = with_tides(leaves)
+    leaves, made = with_watermarks(leaves)
     tree, aligned = Tree(leaves), [made.get(node, node) for node in aligned]
     by_place = meets_by_place and not is_guarded
     cuts = Cuts(tree, set(given_signals), places or is_ordered, aligned, meets_by_place=by_place)

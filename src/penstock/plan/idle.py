@@ -15,7 +15,7 @@ from penstock.errors import GraphError, quoted
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.tree import Tree
-from penstock.graph.window import Timed, lengths_of
+from penstock.graph.window import TimeWindow, lengths_of
 
 OPERATOR = "start"
 
@@ -85,13 +85,13 @@ def idle_of(key: n.KeyBy, tree: Tree, wanted: Wanted) -> Idle | None:
     return Idle(time, types.is_float(t), expire_after)
 
 
-def _timed(behind: Sequence[n.GraphNode]) -> Iterator[tuple[n.KeyedAggregate, Timed]]:
+def _timed(behind: Sequence[n.GraphNode]) -> Iterator[tuple[n.KeyedAggregate, TimeWindow]]:
     for node in behind:
-        if isinstance(node, n.KeyedAggregate) and isinstance(node.window, Timed):
+        if isinstance(node, n.KeyedAggregate) and isinstance(node.window, TimeWindow):
             yield node, node.window
 
 
-def _time(key: n.KeyBy, windows: Sequence[tuple[n.KeyedAggregate, Timed]], wanted: Wanted) -> Any:
+def _time(key: n.KeyBy, windows: Sequence[tuple[n.KeyedAggregate, TimeWindow]], wanted: Wanted) -> Any:
     """The field that is the time: as asked for, or that of all windows by time where they have one."""
     if wanted.time is not None:
         return wanted.time
@@ -108,7 +108,7 @@ def _time(key: n.KeyBy, windows: Sequence[tuple[n.KeyedAggregate, Timed]], wante
 
 def origin(node: n.KeyedAggregate, key: n.KeyBy) -> str | None:
     """The field at a `key_by` that the time of windows behind it is; None where it is made in between."""
-    assert isinstance(node.window, Timed)
+    assert isinstance(node.window, TimeWindow)
     return _origin(node.before, node.window.field, key)
 
 

@@ -149,21 +149,21 @@ def plots() -> tuple[ModuleType, ModuleType]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _ChartStyle:
     colour: str
     shape: str
 
 
-def _looks(charts: Sequence[Chart]) -> dict[str, _Look]:
+def _looks(charts: Sequence[Chart]) -> dict[str, _ChartStyle]:
     """A look for every name, also for those without a point: a failed run changes no other colour."""
     names = dict.fromkeys(one.name for chart in charts for one in chart.series)
-    return {name: _Look(COLOURS[at % len(COLOURS)], _SHAPES[at % len(_SHAPES)]) for at, name in enumerate(names)}
+    return {name: _ChartStyle(COLOURS[at % len(COLOURS)], _SHAPES[at % len(_SHAPES)]) for at, name in enumerate(names)}
 
 
 # One chart
 
 
-def _chart(altair: ModuleType, chart: Chart, looks: Mapping[str, _Look]) -> Any:
+def _chart(altair: ModuleType, chart: Chart, looks: Mapping[str, _ChartStyle]) -> Any:
     names = {one.name: f"{at}" for at, one in enumerate(chart.drawn)}
     rows: list[dict[str, Any]] = [
         {"name": names[one.name], "at": at, "x": x, "y": y}

@@ -192,7 +192,7 @@ _KINDS = {
     n.KeyedAggregate: "close",
     n.KeyBy: "key",
     n.Emit: "signal",
-    n.Tide: "signal",
+    n.EmitWatermark: "signal",
     n.LateItems: "filter",
     n.MapColumns: "columns",
     n.Select: "map",

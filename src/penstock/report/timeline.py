@@ -19,7 +19,7 @@ from penstock.errors import GraphError
 from penstock.report.svg import COLOURS, FAINT, INK, fit, opening, px, rect, text_line, text_width, xml
 
 
-class Firing(Protocol):
+class TracedFiring(Protocol):
     """What is known of a firing."""
 
     @property
@@ -36,24 +36,24 @@ class Firing(Protocol):
     def outputs(self) -> int: ...
 
 
-class Edge(Protocol):
+class TracedEdge(Protocol):
     @property
     def sender(self) -> str: ...
     @property
     def receiver(self) -> str: ...
 
 
-class Traced(Protocol):
+class TracedRun(Protocol):
     """What a timeline is drawn from: the statistics of a run with `trace=True`."""
 
     @property
-    def firings(self) -> Sequence[Firing]: ...
+    def firings(self) -> Sequence[TracedFiring]: ...
     @property
-    def edges(self) -> Sequence[Edge]: ...
+    def edges(self) -> Sequence[TracedEdge]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TimelineBar:
     """A piece of a lane, in nanoseconds from the beginning: a firing, or several of one node close together."""
 
     node: str
@@ -69,7 +69,7 @@ class Lane:
     """What a core did. Invariant: blocks follow each other and do not overlap."""
 
     core: int
-    blocks: tuple[Block, ...]
+    blocks: tuple[TimelineBar, ...]
     span: int
 
     @property
@@ -90,7 +90,7 @@ MOST_BLOCKS = 5_000
 """In a lane of the page; a picture has fewer, because nobody can look closer."""
 
 
-def lanes(traced: Traced, most: int = MOST_BLOCKS) -> tuple[Lane, ...]:
+def lanes(traced: TracedRun, most: int = MOST_BLOCKS) -> tuple[Lane, ...]:
     """The lanes of all cores. Firings of a node too close to each other to be told apart become one block."""
     if not traced.firings:
         raise GraphError("timeline: the run must note its firings; there are none; prepare it with trace=True")
@@ -107,19 +107,19 @@ def _ns(seconds: float) -> int:
     return round(1e9 * seconds)
 
 
-def _joined(firings: Sequence[Firing], first: float, near: int) -> Iterator[Block]:
+def _joined(firings: Sequence[TracedFiring], first: float, near: int) -> Iterator[TimelineBar]:
     """Blocks of firings, of which those of one node that begin within `near` of the last one's end become one."""
-    held: Block | None = None
+    held: TimelineBar | None = None
     for firing in firings:
         start = max(_ns(firing.start_s - first), held.stop if held else 0)
         stop = max(start, _ns(firing.start_s + firing.seconds - first))
         if held and held.node == firing.node and start - held.stop <= near and stop - held.start <= 50 * near:
             counts = (held.firings + 1, held.items + firing.items, held.outputs + firing.outputs)
-            held = Block(held.node, held.start, stop, *counts)
+            held = TimelineBar(held.node, held.start, stop, *counts)
             continue
         if held:
             yield held
-        held = Block(firing.node, start, stop, 1, firing.items, firing.outputs)
+        held = TimelineBar(firing.node, start, stop, 1, firing.items, firing.outputs)
     if held:
         yield held
 
@@ -137,7 +137,7 @@ _UNITS = 1_000_000  # browsers draw nothing beyond some tens of millions
 _PICTURE_BLOCKS = 1_000
 
 
-def svg(traced: Traced, title: str = "What each core did") -> str:
+def svg(traced: TracedRun, title: str = "What each core did") -> str:
     """The timeline as a standalone drawing.
 
     >>> import penstock as ps
@@ -152,7 +152,7 @@ def svg(traced: Traced, title: str = "What each core did") -> str:
     return _drawing(traced, title, lanes(traced, _PICTURE_BLOCKS))
 
 
-def _drawing(traced: Traced, title: str, found: Sequence[Lane]) -> str:
+def _drawing(traced: TracedRun, title: str, found: Sequence[Lane]) -> str:
     names = list(dict.fromkeys(firing.node for firing in traced.firings))
     colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
     labels = [f"core {lane.core}, {lane.busy:.0%} busy" for lane in found]
@@ -219,7 +219,7 @@ def _line(x: float, top: float, colour: str) -> str:
     return f'<path d="M{px(x)} {px(top)}v{px(_LANE)}" stroke="{colour}" vector-effect="non-scaling-stroke"/>'
 
 
-def _crossing(traced: Traced) -> tuple[set[str], set[str]]:
+def _crossing(traced: TracedRun) -> tuple[set[str], set[str]]:
     """The nodes that send to another core, and those that receive from one."""
     cores: dict[str, set[int]] = {}
     for firing in traced.firings:
@@ -228,7 +228,7 @@ def _crossing(traced: Traced) -> tuple[set[str], set[str]]:
     return {sender for sender, _ in ways}, {receiver for _, receiver in ways}
 
 
-def _ways(traced: Traced, names: set[str]) -> Iterator[tuple[str, str]]:
+def _ways(traced: TracedRun, names: set[str]) -> Iterator[tuple[str, str]]:
     """Which node sends to which. Those of a flexible node go through its split, its copies and its merge."""
     for edge in traced.edges:
         sender, receiver = f"merge of {edge.sender}", f"split of {edge.receiver}"
@@ -298,7 +298,7 @@ lanes.addEventListener("dblclick", () => { from = 0; width = span; show(); });
 """
 
 
-def page(traced: Traced, title: str = "What each core did") -> str:
+def page(traced: TracedRun, title: str = "What each core did") -> str:
     """The timeline as a page that needs nothing but itself: the wheel zooms, a drag moves, a double click shows all."""
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
     style = f"body{{margin:1em;font-family:sans-serif;color:{INK}}}svg.lanes{{cursor:grab}}"
@@ -310,7 +310,7 @@ def page(traced: Traced, title: str = "What each core did") -> str:
     )
 
 
-def write(traced: Traced, path: str | Path, title: str = "What each core did") -> None:
+def write(traced: TracedRun, path: str | Path, title: str = "What each core did") -> None:
     """Write the timeline to a file: a page where its name ends in `.html`, a drawing where it ends in `.svg`."""
     makers = {".html": page, ".svg": svg}
     suffix = Path(path).suffix

@@ -60,7 +60,7 @@ class RunPlan:
 
 
 @dataclass(frozen=True)
-class Step:
+class AdviceStep:
     """One step of an advice: what to do, and what a run then gives, in items of the source a second."""
 
     what: str
@@ -86,7 +86,7 @@ class Advice:
     objective: str
     nodes: tuple[str, ...]
     plan: RunPlan
-    steps: tuple[Step, ...]
+    steps: tuple[AdviceStep, ...]
     rejected: tuple[Rejected, ...]
     forecast: Forecast
     gain: float
@@ -171,7 +171,7 @@ def _advice(
     )
 
 
-def _steps(search: Search, best: Candidate) -> list[Step]:
+def _steps(search: Search, best: Candidate) -> list[AdviceStep]:
     """From one core to the best, one thing at a time."""
     way = [("all on one core", search.candidate((0,) * len(search.loops), {}))]
     if best.cores > 1 and max(best.mapped) > 0:
@@ -185,7 +185,7 @@ def _steps(search: Search, best: Candidate) -> list[Step]:
         way.append((_sizes(best), best))
     steps, before = [], way[0][1]
     for what, each in way:
-        steps.append(Step(what, each.speed, each.forecast.latency_s, each.speed / before.speed))
+        steps.append(AdviceStep(what, each.speed, each.forecast.latency_s, each.speed / before.speed))
         before = each
     return steps
 

@@ -29,7 +29,7 @@ DRAWN_TASKS = 20_000
 
 
 @dataclass(frozen=True)
-class Data:
+class DataSize:
     """How much data a job is to have: bytes of the source, as splits count them.
 
     `splits` is how many there are, where that is known; `sizes` are those of each, by how many slots there are, and
@@ -120,7 +120,7 @@ class Tasks:
         return np.array([self.stage.seconds(size, self.peers) for size in self.bytes])
 
 
-def tasks_of(cost: JobCost, data: Data, cluster: Cluster, slots: int) -> Iterator[tuple[Tasks, ...]]:
+def tasks_of(cost: JobCost, data: DataSize, cluster: Cluster, slots: int) -> Iterator[tuple[Tasks, ...]]:
     """The tasks of every level in turn."""
     sizes = data.cut(slots, cluster.split_bytes)
     senders = 0
@@ -140,7 +140,7 @@ def _count(stage: StageCost, splits: Sequence[float], buckets: int) -> int:
     return {"split": len(splits), "whole": 1}.get(stage.kind, buckets)
 
 
-def _buckets(stage: StageCost, data: Data, cluster: Cluster, count: int) -> list[float]:
+def _buckets(stage: StageCost, data: DataSize, cluster: Cluster, count: int) -> list[float]:
     """The bytes of every bucket, the largest first."""
     total = stage.share * data.bytes
     if count == 1:
@@ -176,7 +176,7 @@ class Point:
 
 
 def point(
-    cost: JobCost, data: Data, cluster: Cluster, executors: int, *, seed: int = 0, single_s: float = 0.0
+    cost: JobCost, data: DataSize, cluster: Cluster, executors: int, *, seed: int = 0, single_s: float = 0.0
 ) -> Point:
     """Predict the time on so many executors; `single_s` is that on one, if known."""
     slots = cluster.slots(cost, executors)
@@ -196,7 +196,7 @@ def point(
 
 
 def _draw(
-    cost: JobCost, data: Data, cluster: Cluster, slots: Slots, levels: Sequence[tuple[Tasks, ...]], seed: int
+    cost: JobCost, data: DataSize, cluster: Cluster, slots: Slots, levels: Sequence[tuple[Tasks, ...]], seed: int
 ) -> dict[str, float]:
     """One run of the job on paper: what its time goes to."""
     random = np.random.default_rng(seed)
@@ -211,7 +211,7 @@ def _draw(
 
 def _level(
     cost: JobCost,
-    data: Data,
+    data: DataSize,
     cluster: Cluster,
     slots: Slots,
     level: tuple[Tasks, ...],
@@ -247,7 +247,7 @@ def _varied(tasks: Tasks, random: np.random.Generator) -> np.ndarray[tuple[int],
 
 
 def _causes(
-    data: Data,
+    data: DataSize,
     cluster: Cluster,
     slots: Slots,
     level: tuple[Tasks, ...],

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from penstock.plan.passes.size import AHEAD
 from penstock.plan.segment import Segment
 from penstock.tune.machine_costs import MachineCosts
-from penstock.tune.run_parts import Layout, Part
+from penstock.tune.run_parts import RunPart, RunParts
 
 ROUNDS = 3
 DEEPEST = 64
@@ -57,7 +57,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Link:
+class TaskChannel:
     """A channel between two tasks: the bytes of a block, and how many blocks it holds."""
 
     source: str
@@ -73,9 +73,9 @@ class Jobs:
     Copies share the work so that their cores have as much to do as each other; that decides how much crosses.
     """
 
-    layout: Layout
+    layout: RunParts
     machine: MachineCosts
-    shares: dict[Part, tuple[float, ...]] = field(init=False)
+    shares: dict[RunPart, tuple[float, ...]] = field(init=False)
     held: list[float] = field(init=False)
     """For which share of the time each core has Python's lock."""
     jobs: list[Job] = field(init=False)
@@ -91,7 +91,7 @@ class Jobs:
             self.held = self._held()
             self.jobs = self._jobs()
 
-    def _shared(self, part: Part) -> tuple[float, ...]:
+    def _shared(self, part: RunPart) -> tuple[float, ...]:
         loads, own = self.loads(), next(job for job in self.jobs if job.name == part.name).total_s
         others = [loads[c] - share * own for c, share in zip(part.homes, self.shares[part], strict=True)]
         return filled(others, own)
@@ -159,14 +159,14 @@ class Jobs:
     def _with_waiting(self, job: Job) -> Job:
         return replace(job, around_s=job.around_s + self._waiting_s(job.homes, self._shares(job), job.python_s))
 
-    def _plain(self, part: Part) -> Job:
+    def _plain(self, part: RunPart) -> Job:
         layout = self.layout
         around = self._leaving(part, part.core)
         for fed, before in layout.feeders(part):
             around += self._crossed(part.core, layout.exit_core(before), before, fed)
         return self._loop(part, around)
 
-    def _copies(self, part: Part) -> Job:
+    def _copies(self, part: RunPart) -> Job:
         """The loop of a node and those of its copies, which are taken to be alike."""
         layout, around = self.layout, Spent()
         before, behind = layout.entry_core(part), layout.exit_core(part)
@@ -177,7 +177,7 @@ class Jobs:
                 around += share * self._crossed(core, behind, part, fed)
         return self._loop(part, around)
 
-    def _loop(self, part: Part, around: Spent) -> Job:
+    def _loop(self, part: RunPart, around: Spent) -> Job:
         costs, block = self.layout.costs, self.layout.block
         work = block * sum(costs.work_s(each) for each in part.segments)
         passing = block * sum(costs.passing_s(each) for each in part.segments)
@@ -187,20 +187,20 @@ class Jobs:
         python = around.python_s + locked
         return Job(part.name, part.homes, work, around.seconds, python, costs.varying(part.segments[-1], block))
 
-    def _split(self, part: Part) -> Job:
+    def _split(self, part: RunPart) -> Job:
         core, layout = self.layout.entry_core(part), self.layout
         around = self._shared_out(part, core, [fed for fed, _ in layout.feeders(part)])
         for fed, before in layout.feeders(part):
             around += self._crossed(core, layout.exit_core(before), before, fed)
         return Job(f"split of {part.name}", (core,), 0.0, around.seconds, around.python_s)
 
-    def _merge(self, part: Part) -> Job:
+    def _merge(self, part: RunPart) -> Job:
         core = self.layout.exit_core(part)
         around = self._shared_out(part, core, [fed for fed, _ in self.layout.takers[part]])
         around += self._leaving(part, core)
         return Job(f"merge of {part.name}", (core,), 0.0, around.seconds, around.python_s)
 
-    def _shared_out(self, part: Part, core: int, channels: Sequence[Segment]) -> Spent:
+    def _shared_out(self, part: RunPart, core: int, channels: Sequence[Segment]) -> Spent:
         """What it costs on a core to share out what a part takes, or to put in order what it gives."""
         is_marked = any(self.layout.costs.marks(fed) for fed in channels)
         fixed = self.machine.sharing_s + is_marked * self.machine.sharing_marked_s
@@ -211,14 +211,14 @@ class Jobs:
                 around += share * self._crossed(core, home, part, fed)
         return around
 
-    def _leaving(self, part: Part, core: int) -> Spent:
+    def _leaving(self, part: RunPart, core: int) -> Spent:
         """What it costs to send to the parts behind, where these are elsewhere."""
         layout, around = self.layout, Spent()
         for fed, taker in layout.takers[part]:
             around += self._crossed(core, layout.entry_core(taker), part, fed)
         return around
 
-    def _crossed(self, here: int, there: int, sender: Part, fed: Segment) -> Spent:
+    def _crossed(self, here: int, there: int, sender: RunPart, fed: Segment) -> Spent:
         """What one side of a channel has to do for a block that crosses; nothing, within a core."""
         if here == there:
             return Spent()
@@ -241,33 +241,33 @@ class Jobs:
 
     # The channels
 
-    def links(self) -> list[Link]:
+    def links(self) -> list[TaskChannel]:
         """The channels between tasks; two of them between the same tasks are one."""
         layout = self.layout
-        found: dict[tuple[str, str], Link] = {}
+        found: dict[tuple[str, str], TaskChannel] = {}
         for part in layout.parts:
             source = f"merge of {part.name}" if part.is_flexible else part.name
             for fed, taker in layout.takers[part]:
                 target = f"split of {taker.name}" if taker.is_flexible else taker.name
                 blocks, size = self._blocks(fed, part), layout.bytes(fed)
-                _add(found, Link(source, target, size, blocks))
+                _add(found, TaskChannel(source, target, size, blocks))
                 if taker.is_flexible:  # what waits for copies waits before the split, which gives it away late
-                    _add(found, Link(target, taker.name, size, min(blocks, AHEAD)))
+                    _add(found, TaskChannel(target, taker.name, size, min(blocks, AHEAD)))
                 if part.is_flexible:
-                    _add(found, Link(part.name, source, size, blocks))
+                    _add(found, TaskChannel(part.name, source, size, blocks))
         return list(found.values())
 
-    def _blocks(self, fed: Segment, sender: Part) -> int:
+    def _blocks(self, fed: Segment, sender: RunPart) -> int:
         items = self.layout.items(fed)
         held = self.layout.capacity(fed, sender)
         return max(1, min(DEEPEST, int(held / items + 1e-9))) if items else DEEPEST
 
 
-def _add(found: dict[tuple[str, str], Link], link: Link) -> None:
+def _add(found: dict[tuple[str, str], TaskChannel], link: TaskChannel) -> None:
     ends = link.source, link.target
     if ends in found:
         before = found[ends]
-        link = Link(*ends, before.bytes + link.bytes, min(before.capacity, link.capacity))
+        link = TaskChannel(*ends, before.bytes + link.bytes, min(before.capacity, link.capacity))
     found[ends] = link
 
 

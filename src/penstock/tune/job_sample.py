@@ -52,7 +52,7 @@ SINKS = ("collect", "parquet", "csv", "json")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class SampleShape:
     """How a run of the sample is cut: into so many splits of about so many bytes, or of the sample so many bytes."""
 
     role: str
@@ -65,7 +65,7 @@ class Shape:
 class SampleJob(BatchJob):
     """A job over the first splits of its source."""
 
-    def __init__(self, leaf: n.GraphNode, spark: Any, shape: Shape, **options: Any) -> None:
+    def __init__(self, leaf: n.GraphNode, spark: Any, shape: SampleShape, **options: Any) -> None:
         self.shape = shape
         super().__init__((leaf,), (), spark, buckets=shape.buckets, asked=Asked(1), **options)
 
@@ -133,7 +133,7 @@ def _named(stage: Stage) -> str:
     return f"{stage.name}: {', '.join(labels) or 'nothing but handing on'}"
 
 
-def shapes(cut: Cut, sample: int, whole: int, slots: int, repeats: int) -> Iterator[Shape]:
+def shapes(cut: Cut, sample: int, whole: int, slots: int, repeats: int) -> Iterator[SampleShape]:
     """The runs of a sample, in the order in which they are made.
 
     Each shape runs a few times before it is measured, those for all slots first: new workers compile, and touch
@@ -145,10 +145,10 @@ def shapes(cut: Cut, sample: int, whole: int, slots: int, repeats: int) -> Itera
         max(1, most // (TASKS_A_CORE * slots)),
         min(sample, -(-whole // slots)),
     )
-    found = [Shape("side by side", each, max(8, 2 * slots), None, most), Shape("full", large, slots, slots)]
-    found += [Shape("little", little), Shape("alone", most)]
-    found += [Shape("many", little, MANY)] if cut.exchanges else []
-    yield Shape("cold", little)
+    found = [SampleShape("side by side", each, max(8, 2 * slots), None, most), SampleShape("full", large, slots, slots)]
+    found += [SampleShape("little", little), SampleShape("alone", most)]
+    found += [SampleShape("many", little, MANY)] if cut.exchanges else []
+    yield SampleShape("cold", little)
     for shape in found:
         yield from [replace(shape, role=WARM)] * WARMING
     for _ in range(repeats):
@@ -170,18 +170,18 @@ class _Sampler:
     def __init__(self, leaf: n.GraphNode, spark: Any, sink: str, place: Path, options: dict[str, Any]) -> None:
         self.leaf, self.spark, self.sink, self.place, self.options = leaf, spark, sink, place, options
 
-    def timed(self, shape: Shape) -> RunTime:
+    def timed(self, shape: SampleShape) -> RunTime:
         started = time.time()
         job, found = self._collected(shape) if self.sink == "collect" else self._written(shape)
         ended = time.time()
         shutil.rmtree(self.place / "out", ignore_errors=True)
         return run_time(shape.role, job, found, started, ended)
 
-    def _collected(self, shape: Shape) -> tuple[BatchJob, Gathered]:
+    def _collected(self, shape: SampleShape) -> tuple[BatchJob, Gathered]:
         job = SampleJob(self.leaf, self.spark, shape, results=CollectWriter, is_collected=True, **self.options)
         return job, job.tables()[1]
 
-    def _written(self, shape: Shape) -> tuple[BatchJob, Gathered]:
+    def _written(self, shape: SampleShape) -> tuple[BatchJob, Gathered]:
         schema = pa.schema(list(self.leaf.shape.fields.items()))
         with Output(str(self.place / "out"), format_of(self.sink, schema, {}), "overwrite") as output:
             job = SampleJob(self.leaf, self.spark, shape, results=PartResults(output.staging), **self.options)
@@ -204,7 +204,7 @@ def _own_workers(context: Any) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenTask:
     """A task as the driver saw it, in seconds since the epoch."""
 
     index: int
@@ -232,15 +232,15 @@ def run_time(role: str, job: BatchJob, found: Gathered, started: float, ended: f
     return RunTime(role, ended - started, before, after, waits, mean(gaps) if gaps else 0.0, tuple(told))
 
 
-def _begin(task: Seen) -> float:
+def _begin(task: SeenTask) -> float:
     return task.begin
 
 
-def _end(task: Seen) -> float:
+def _end(task: SeenTask) -> float:
     return task.end
 
 
-def seen(context: Any, group: str) -> list[list[Seen]]:
+def seen(context: Any, group: str) -> list[list[SeenTask]]:
     """The tasks of every stage that ran for a group of jobs, in the order of the stages."""
     spark = context._jsc.sc()
     spark.listenerBus().waitUntilEmpty()
@@ -251,17 +251,17 @@ def seen(context: Any, group: str) -> list[list[Seen]]:
     return sorted((tasks for tasks in found if tasks), key=lambda tasks: min(map(_begin, tasks)))
 
 
-def _tasks(store: Any, stage: int) -> list[Seen]:
+def _tasks(store: Any, stage: int) -> list[SeenTask]:
     listed = store.taskList(stage, 0, 1 << 20)
     found = []
     for task in (listed.apply(at) for at in range(listed.size())):
         if task.status() == "SUCCESS" and task.duration().isDefined():
             begin = task.launchTime().getTime() / 1e3
-            found.append(Seen(int(task.index()), begin, begin + task.duration().get() / 1e3))
+            found.append(SeenTask(int(task.index()), begin, begin + task.duration().get() / 1e3))
     return found
 
 
-def _gaps(tasks: Sequence[Seen], slots: int) -> Iterator[float]:
+def _gaps(tasks: Sequence[SeenTask], slots: int) -> Iterator[float]:
     """How long a slot was free before each task but the first ones."""
     ends: list[float] = []
     for task in sorted(tasks, key=_begin):
@@ -270,7 +270,7 @@ def _gaps(tasks: Sequence[Seen], slots: int) -> Iterator[float]:
         heapq.heappush(ends, task.end)
 
 
-def _first_pass(job: BatchJob, at: int, tasks: Sequence[Seen]) -> StageTime:
+def _first_pass(job: BatchJob, at: int, tasks: Sequence[SeenTask]) -> StageTime:
     """Tasks that looked at the splits before all stages. What they read is about what the splits have."""
     sizes = [split.bytes for split in job.splits]
     each = sum(sizes) // max(1, len(tasks))
@@ -278,7 +278,9 @@ def _first_pass(job: BatchJob, at: int, tasks: Sequence[Seen]) -> StageTime:
     return StageTime(f"first pass {at + 1}", FIRST_PASS, "split", times)
 
 
-def _stages(job: BatchJob, level: int, tasks: Mapping[int, Seen], counted: Sequence[Counted]) -> Iterator[StageTime]:
+def _stages(
+    job: BatchJob, level: int, tasks: Mapping[int, SeenTask], counted: Sequence[Counted]
+) -> Iterator[StageTime]:
     """The stages of a level; all of them share the tasks of one stage of Spark."""
     for stage in job.cut.stages:
         if stage.level != level:

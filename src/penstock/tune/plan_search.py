@@ -21,7 +21,7 @@ from penstock.plan.segment import inside
 from penstock.tune.machine_costs import MachineCosts
 from penstock.tune.node_costs import NodeCosts
 from penstock.tune.run_model import Forecast, Model
-from penstock.tune.run_parts import Choice
+from penstock.tune.run_parts import RunChoice
 
 FEW_LOOPS, FEW_CORES = 6, 3
 """Up to these all mappings are tried."""
@@ -49,7 +49,7 @@ Mapped = tuple[int, ...]
 class Candidate:
     """One way to run, with its model."""
 
-    choice: Choice
+    choice: RunChoice
     mapped: Mapped
     model: Model
     items: float
@@ -113,7 +113,7 @@ class Search:
         seen = float(self.costs.source_items)
         if seen < self.costs.profile.sample:
             return seen
-        return max(seen, float(f"{LONG_S * Model(self.costs, Choice(), self.machine).most:.2g}"))
+        return max(seen, float(f"{LONG_S * Model(self.costs, RunChoice(), self.machine).most:.2g}"))
 
     # Candidates
 
@@ -123,10 +123,10 @@ class Search:
         copies = {**self.given, **copies}
         cores = max(max(mapped, default=0) + 1, 1 + max(copies.values(), default=0))
         if max(mapped, default=0) == 0 and copies == self.given:
-            return self.made(Choice(), mapped)
-        return self.made(Choice(cores, Places(asked, copies), block or self.usual_block), mapped)
+            return self.made(RunChoice(), mapped)
+        return self.made(RunChoice(cores, Places(asked, copies), block or self.usual_block), mapped)
 
-    def made(self, choice: Choice, mapped: Mapped) -> Candidate:
+    def made(self, choice: RunChoice, mapped: Mapped) -> Candidate:
         """A candidate whose channels are within the memory; refused where they cannot be."""
         self.tried += 1
         found = self._candidate(choice, mapped)
@@ -144,16 +144,16 @@ class Search:
         smaller = replace(choice, capacity=most)
         return self._candidate(smaller, mapped)
 
-    def _candidate(self, choice: Choice, mapped: Mapped) -> Candidate:
+    def _candidate(self, choice: RunChoice, mapped: Mapped) -> Candidate:
         alone_s = 0.0 if choice.cores == 1 else self.alone_s
         return Candidate(choice, mapped, Model(self.costs, choice, self.machine), self.items, alone_s)
 
     @cached_property
     def alone_s(self) -> float:
         """What the whole stream takes on one core."""
-        return Model(self.costs, Choice(), self.machine).seconds(self.items)
+        return Model(self.costs, RunChoice(), self.machine).seconds(self.items)
 
-    def needed_capacity(self, choice: Choice) -> int:
+    def needed_capacity(self, choice: RunChoice) -> int:
         """The fewest items that channels must hold: as many as come of one."""
         planned = plan(self.costs.leaves, Request(places=choice.places), LOOPS)
         return max((least(sink)[0] for _, sink in planned.cuts()), default=1)
@@ -271,7 +271,7 @@ class Search:
         able = [each for each in (*candidates, *tried) if each.forecast.throughput >= ENOUGH * most]
         return min(able, key=lambda each: (each.forecast.latency_s, each.cores)), ENOUGH * most
 
-    def _short(self, base: Candidate) -> Iterator[Choice]:
+    def _short(self, base: Candidate) -> Iterator[RunChoice]:
         for block in BLOCKS:
             if base.cores == 1:
                 yield replace(base.choice, width=block)
@@ -280,7 +280,7 @@ class Search:
                 capacity = max(depth * block, self.needed_capacity(base.choice))
                 yield replace(base.choice, block_items=block, capacity=capacity)
 
-    def _all(self, base: Candidate, choices: Iterable[Choice]) -> list[Candidate]:
+    def _all(self, base: Candidate, choices: Iterable[RunChoice]) -> list[Candidate]:
         found = []
         for choice in choices:
             try:

@@ -28,7 +28,7 @@ from penstock.tune.model.platform_net import net_of
 from penstock.tune.model.prediction import Prediction, predict
 from penstock.tune.model.simulate import FIRINGS, simulate
 from penstock.tune.node_costs import NodeCosts
-from penstock.tune.run_parts import Choice, Layout
+from penstock.tune.run_parts import RunChoice, RunParts
 
 NANO = 10**9
 SIMULATED, LONG = 1000, 1 << 40
@@ -70,9 +70,9 @@ class Forecast:
 class Model:
     """A model of one run of a graph: of its loops on cores, as the options of the run place them."""
 
-    def __init__(self, costs: NodeCosts, choice: Choice, machine: MachineCosts) -> None:
+    def __init__(self, costs: NodeCosts, choice: RunChoice, machine: MachineCosts) -> None:
         self.costs, self.choice, self.machine = costs, choice, machine
-        self.layout = Layout(costs, choice)
+        self.layout = RunParts(costs, choice)
         self.jobs = Jobs(self.layout, machine)
 
     @cached_property
@@ -227,7 +227,7 @@ def model(
     if block_items is not None:
         whole("model", "block_items", block_items)
     asked = _places(costs, cores, mapping, flexible)
-    choice = Choice(cores, asked, block_items, _capacities(leaves, capacities), by_profile=mapping is None)
+    choice = RunChoice(cores, asked, block_items, _capacities(leaves, capacities), by_profile=mapping is None)
     made = Model(costs, choice, machine)
     idle = sorted(set(range(cores)) - set(made.jobs.cores()))
     if idle and mapping is not None:

@@ -18,7 +18,7 @@ from penstock.tune.node_costs import NodeCosts
 
 
 @dataclass(frozen=True)
-class Choice:
+class RunChoice:
     """What a run may choose: where nodes are, how many items make a block, and how many a channel holds.
 
     `by_profile` has the run choose the blocks of each loop by what it costs, where `block_items` is None; `width` is
@@ -34,7 +34,7 @@ class Choice:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class RunPart:
     """A loop, or a join with the loop of its functions: what has one core, or one core for each copy, the own first."""
 
     name: str
@@ -56,7 +56,7 @@ class Part:
         return first.sides if first.sides else ((first,) if first.feeder is not None else ())
 
 
-def _planned(costs: NodeCosts, choice: Choice) -> Plan:
+def _planned(costs: NodeCosts, choice: RunChoice) -> Plan:
     """The plan of a run that chooses so, as far as it needs no loop to be written."""
     request = Request(width=choice.width)
     if choice.cores > 1:
@@ -68,10 +68,10 @@ def _planned(costs: NodeCosts, choice: Choice) -> Plan:
         raise ModelError(str(error).replace("run: ", "model: ", 1)) from None
 
 
-class Layout:
+class RunParts:
     """The parts of a run of a graph, with the channels between them."""
 
-    def __init__(self, costs: NodeCosts, choice: Choice) -> None:
+    def __init__(self, costs: NodeCosts, choice: RunChoice) -> None:
         self.costs, self.choice = costs, choice
         self.plan = _planned(costs, choice)
         self.segments = self.plan.segments
@@ -80,7 +80,7 @@ class Layout:
         self.takers = self._takers()
         self.block = min(self.width(part.segments[0]) / self._rate(part.segments[0]) for part in self.parts)
         """How many items of the source make a block here: so many that every loop fires once for it, or less often."""
-        self.firings: dict[Part, float] = {}
+        self.firings: dict[RunPart, float] = {}
         """How often a part fires for a block: at most once, and as often as the part before.
 
         But the core with the most to do waits until a part has all the items that it takes at a time.
@@ -106,34 +106,34 @@ class Layout:
 
     # Parts and their cores
 
-    def _parts(self) -> list[Part]:
+    def _parts(self) -> list[RunPart]:
         names = dict(zip(self.segments, distinct(segment.name for segment in self.segments), strict=True))
         parts = []
         for segment in self.segments:
             if segment.copies and segment.has_functions:
                 continue  # it goes with the loop of its functions
             members = (segment,) if segment.joint is None else (segment.joint, segment)
-            parts.append(Part(names[segment], members, self.plan.loops[segment].cores))
+            parts.append(RunPart(names[segment], members, self.plan.loops[segment].cores))
         return parts
 
-    def _takers(self) -> dict[Part, list[tuple[Segment, Part]]]:
+    def _takers(self) -> dict[RunPart, list[tuple[Segment, RunPart]]]:
         """For each part the channels that leave it, by what they lead to, and the part there."""
-        found: dict[Part, list[tuple[Segment, Part]]] = {part: [] for part in self.parts}
+        found: dict[RunPart, list[tuple[Segment, RunPart]]] = {part: [] for part in self.parts}
         for part in self.parts:
             for fed in part.fed:
                 assert fed.feeder is not None
                 found[self.part_of[fed.feeder]].append((fed, part))
         return found
 
-    def feeders(self, part: Part) -> list[tuple[Segment, Part]]:
+    def feeders(self, part: RunPart) -> list[tuple[Segment, RunPart]]:
         """The channels that lead to a part, and the parts that they come from."""
         return [(fed, self.part_of[fed.feeder]) for fed in part.fed if fed.feeder is not None]
 
-    def entry_core(self, part: Part) -> int:
+    def entry_core(self, part: RunPart) -> int:
         """Where what comes to a part is taken: before copies, where the part before is at home."""
         return self.feeders(part)[0][1].core if part.is_flexible else part.core
 
-    def exit_core(self, part: Part) -> int:
+    def exit_core(self, part: RunPart) -> int:
         """Where what comes of a part is given: behind copies, where it is taken next."""
         if not part.is_flexible or not self.takers[part]:
             return part.core
@@ -152,7 +152,7 @@ class Layout:
         capacity = self.choice.capacity
         return capacity.get(fed.edge) if isinstance(capacity, Mapping) else (None if fed.feeder is None else capacity)
 
-    def capacity(self, fed: Segment, sender: Part) -> int:
+    def capacity(self, fed: Segment, sender: RunPart) -> int:
         """How many items the channel to a loop, or to a side, holds."""
         given = self._given_capacity(fed)
         if given is not None:

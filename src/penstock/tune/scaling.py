@@ -9,7 +9,7 @@ from typing import Any
 
 from penstock.errors import ModelError, OutputError
 from penstock.text import table
-from penstock.tune.cluster import Cluster, Data, Point, point, whole
+from penstock.tune.cluster import Cluster, DataSize, Point, point, whole
 from penstock.tune.job_costs import JobCost, costs
 from penstock.tune.job_profile import JobProfile
 
@@ -30,7 +30,7 @@ class Scaling:
     single: Point
     stops_at: int | None
     stops_by: str
-    data: Data
+    data: DataSize
     cluster: Cluster
     profile: JobProfile
     cost: JobCost
@@ -98,7 +98,7 @@ def _row(each: Point, single: Point) -> tuple[str, ...]:
 
 
 def scaled(
-    profile: JobProfile, executors: Sequence[int], data: Data, cluster: Cluster | None = None, *, seed: int = 0
+    profile: JobProfile, executors: Sequence[int], data: DataSize, cluster: Cluster | None = None, *, seed: int = 0
 ) -> Scaling:
     """Predict a job from its profile on each of these numbers of executors."""
     check_executors(executors)
@@ -119,7 +119,7 @@ def check_executors(executors: Sequence[int]) -> None:
         whole("executors", count)
 
 
-def _stop(cost: JobCost, data: Data, cluster: Cluster, single: Point, seed: int) -> tuple[int | None, str]:
+def _stop(cost: JobCost, data: DataSize, cluster: Cluster, single: Point, seed: int) -> tuple[int | None, str]:
     """The least number of executors whose efficiency is too low, and what limits it there."""
 
     def at(count: int) -> Point:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from penstock.tune.cluster import Cluster, Data, Tasks, tasks_of
+from penstock.tune.cluster import Cluster, DataSize, Tasks, tasks_of
 from penstock.tune.job_costs import JobCost, StageCost
 from penstock.tune.job_profile import JobProfile, RunTime, StageTime, TaskTime
 
@@ -37,7 +37,7 @@ def synthetic_profile(
 def _run(
     role: str, cost: JobCost, size: int, splits: int, buckets: int, start_s: float = 0.0, *, is_full: bool = False
 ) -> RunTime:
-    data, cluster = Data(size, splits), Cluster(buckets=buckets)
+    data, cluster = DataSize(size, splits), Cluster(buckets=buckets)
     levels = list(tasks_of(cost, data, cluster, buckets))
     stages = tuple(_stage(tasks, buckets, is_full) for level in levels for tasks in level)
     last = sum(len(tasks.bytes) for tasks in levels[-1])

@@ -10,11 +10,11 @@ import pytest
 from tests.graph.files.data import items_of, write
 
 import penstock as ps
-from penstock.graph.files.path_pattern import Place
+from penstock.graph.files.path_pattern import PathPattern
 
 
-def place(address: str, base: str) -> Place:
-    return Place("given", pf.LocalFileSystem(), base, address, ())
+def place(address: str, base: str) -> PathPattern:
+    return PathPattern("given", pf.LocalFileSystem(), base, address, ())
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def place(address: str, base: str) -> Place:
         (place("file:///in", "/in"), "file:/in", None),
     ],
 )
-def test_addresses(where: Place, path: str, names: list[str] | None) -> None:
+def test_addresses(where: PathPattern, path: str, names: list[str] | None) -> None:
     assert where.below(path) == names
 
 

@@ -14,7 +14,7 @@ from tests.tune.model.plain import Plain
 from penstock.errors import ModelError
 from penstock.tune.model import event_loop
 from penstock.tune.model.net import Constant, Drawn, Net, Place, Traced, Transition
-from penstock.tune.model.simulate import Machine, simulate
+from penstock.tune.model.simulate import NetSimulation, simulate
 
 MOST = 120
 
@@ -34,7 +34,7 @@ def plain_firings(net: Net, seed: int) -> tuple[list[tuple[str, Fraction, Fracti
 @given(net=st.one_of(nets(), resource_nets(), marked_graphs()), seed=st.integers(0, 3))
 def test_the_loop_does_what_the_rules_say(net: Net, seed: int) -> None:
     expected, stopped = plain_firings(net, seed)
-    machine = Machine(net, seed, frozenset(t.name for t in net.transitions), MOST)
+    machine = NetSimulation(net, seed, frozenset(t.name for t in net.transitions), MOST)
     machine.burst = MOST
     try:
         why = machine.advance(MOST)
@@ -47,7 +47,7 @@ def test_the_loop_does_what_the_rules_say(net: Net, seed: int) -> None:
 
 
 def start_of(net: Net) -> object:
-    return Machine(net, 0, frozenset(), 0).mark()
+    return NetSimulation(net, 0, frozenset(), 0).mark()
 
 
 @settings(max_examples=150)
@@ -108,7 +108,7 @@ def invariants(net: Net) -> list[list[Fraction]]:
     net=st.one_of(resource_nets(st.one_of(NUMBERS.map(Constant))), marked_graphs(), nets()), firings=st.integers(1, 200)
 )
 def test_tokens_are_conserved_on_every_place_invariant(net: Net, firings: int) -> None:
-    machine = Machine(net, 0, frozenset(), 0)
+    machine = NetSimulation(net, 0, frozenset(), 0)
     machine.burst = 500
     with contextlib.suppress(ModelError):  # where time does not pass for ever: then too
         machine.advance(firings)

@@ -13,11 +13,11 @@ import pyarrow.csv as pacsv
 from penstock.errors import DataError, GraphError, quoted
 from penstock.graph import types
 from penstock.graph.files.csv_format import CsvFormat, Dialect
-from penstock.graph.files.file_columns import Layout, layout_of
+from penstock.graph.files.file_columns import FileColumns, layout_of
 from penstock.graph.files.file_items import FileItems, FilesPlan
 from penstock.graph.files.line_blocks import Range, blocks, opened, ranges, refuse_bad_text
 from penstock.graph.files.paths import File, find, first_line
-from penstock.graph.files.rows import SAMPLE_BYTES, Rows, bodies, parsed, without_mark
+from penstock.graph.files.rows import SAMPLE_BYTES, RowsSplit, bodies, parsed, without_mark
 from penstock.graph.source import as_schema
 from penstock.graph.split import Split, joined
 
@@ -46,7 +46,7 @@ def read_items(
 class CsvCut:
     """Cuts CSV files into splits: of lines, or of whole files where only a parser knows where a row ends."""
 
-    layout: Layout
+    layout: FileColumns
     form: CsvFormat
     is_whole: bool
 
@@ -60,7 +60,7 @@ class CsvCut:
         if self.is_whole:
             yield WholeCsv(self.layout, form, file)
         else:
-            yield from (Rows(self.layout, form, part) for part in ranges(file, about_bytes))
+            yield from (RowsSplit(self.layout, form, part) for part in ranges(file, about_bytes))
 
     def _told_by(self, file: File) -> CsvFormat | None:
         """The format with the columns of a file, or None where that is empty.
@@ -133,7 +133,7 @@ def refuse_unknown_types(source: str, schema: pa.Schema) -> pa.Schema:
     return schema
 
 
-def _refuse(source: str, layout: Layout, form: CsvFormat) -> None:
+def _refuse(source: str, layout: FileColumns, form: CsvFormat) -> None:
     for field in layout.schema:
         if form.columns and field.name not in form.columns:
             raise GraphError(
@@ -185,7 +185,7 @@ def _explained(file: File) -> Iterator[None]:
 class WholeCsv(Split):
     """A CSV file that is read from its beginning to its end."""
 
-    layout: Layout
+    layout: FileColumns
     form: CsvFormat
     file: File
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from penstock.errors import DataError, GraphError, quoted, reason_text
-from penstock.graph.files.line_blocks import Block, after_last_newline
+from penstock.graph.files.line_blocks import LineBlock, after_last_newline
 from penstock.graph.files.paths import first_line
-from penstock.graph.files.rows import Format, shown
+from penstock.graph.files.rows import RowFormat, shown
 from penstock.kernels.line_bounds import NEWLINE
 
 COUNT = re.compile(r"Expected (\d+) columns, got (\d+)")
@@ -51,7 +51,7 @@ class Dialect:
             strings_can_be_null=self.nulls is not None,
         )
 
-    def header(self, block: Block) -> tuple[tuple[str, ...], int]:
+    def header(self, block: LineBlock) -> tuple[tuple[str, ...], int]:
         """The names in the first line of a file, and where that line ends."""
         newline = np.flatnonzero(block.data == NEWLINE)[:1]
         end = int(newline[0]) + 1 if len(newline) else len(block.data)
@@ -67,7 +67,7 @@ class Dialect:
 
 
 @dataclass(frozen=True)
-class CsvFormat(Format):
+class CsvFormat(RowFormat):
     """CSV with these columns, all that the files have; of which those in `types` can be read.
 
     `first` is the file whose header counts, or None where the files have no headers. Before a file with a header was
@@ -80,7 +80,7 @@ class CsvFormat(Format):
     types: Mapping[str, pa.DataType]
     first: str | None
 
-    def begun(self, block: Block) -> Block:
+    def begun(self, block: LineBlock) -> LineBlock:
         if self.first is None:
             return block
         found, end = self.dialect.header(block)
@@ -89,7 +89,7 @@ class CsvFormat(Format):
                 f"{block.file.where}, line 1: must have the header of {self.first!r}, {quoted(self.columns)}; "
                 f"got {quoted(found)}; write the file again, or read it as another source"
             )
-        return Block(block.file, block.at + end, block.data[end:])
+        return LineBlock(block.file, block.at + end, block.data[end:])
 
     def parsed(self, lines: pa.Buffer, columns: Sequence[str] | None) -> pa.Table:
         return self._parsed(lines, None if columns is None else {name: self.types[name] for name in columns})

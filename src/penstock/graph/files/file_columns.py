@@ -17,7 +17,7 @@ from penstock.graph.split import chosen
 
 
 @dataclass(frozen=True)
-class Layout:
+class FileColumns:
     """The fields of the items of a source of files.
 
     Invariant: `schema` holds the columns of the files, `keys` the fields of the folders; no name is in both.
@@ -74,7 +74,7 @@ class Layout:
             ) from None
 
 
-def layout_of(source: str, schema: pa.Schema, files: Sequence[File], declared: pa.Schema | None) -> Layout:
+def layout_of(source: str, schema: pa.Schema, files: Sequence[File], declared: pa.Schema | None) -> FileColumns:
     """The layout of files with the columns of a schema: of those in `declared`, where the user gave that."""
     keys = key_types(files, declared)
     if declared is not None:
@@ -88,4 +88,4 @@ def layout_of(source: str, schema: pa.Schema, files: Sequence[File], declared: p
         )
     for file in files:
         constants(file, keys)
-    return Layout(source, schema, keys, declared is not None)
+    return FileColumns(source, schema, keys, declared is not None)

@@ -11,8 +11,8 @@ import pyarrow.fs as pf
 
 from penstock.errors import DataError, GraphError, InternalError
 from penstock.graph.files.folder_fields import constants
-from penstock.graph.files.path_pattern import ANY_FOLDERS, Place, fits, is_hidden
-from penstock.graph.files.paths import File, Found, file_at
+from penstock.graph.files.path_pattern import ANY_FOLDERS, PathPattern, fits, is_hidden
+from penstock.graph.files.paths import File, PathFiles, file_at
 from penstock.graph.source import Items
 from penstock.graph.split import Bound, Split
 
@@ -24,7 +24,7 @@ Cut = Callable[[Sequence[File], int, Sequence[Bound], Collection[str] | None], S
 class FilesPlan:
     """Cuts the files that were found."""
 
-    found: Found
+    found: PathFiles
     cut: Cut
 
     def __call__(self, about_bytes: int, bounds: Sequence[Bound], columns: Collection[str] | None) -> Sequence[Split]:
@@ -122,7 +122,7 @@ class FileItems(Items):
         return self.cut(files, about_bytes, (), columns)
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> PathPattern:
         found = self.plan.found
         if found.place is None:
             raise self._unwatched(f"a list of {len(found.path)} paths", "give the folder that they lie in")

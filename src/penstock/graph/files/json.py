@@ -16,9 +16,9 @@ from penstock.errors import GraphError, reason_text
 from penstock.graph.files.csv import refuse_unknown_types
 from penstock.graph.files.file_columns import layout_of
 from penstock.graph.files.file_items import FileItems, FilesPlan
-from penstock.graph.files.line_blocks import Block, Range, is_text
+from penstock.graph.files.line_blocks import LineBlock, Range, is_text
 from penstock.graph.files.paths import File, find
-from penstock.graph.files.rows import SAMPLE_BYTES, Format, RowsCut, bodies, parsed, shown
+from penstock.graph.files.rows import SAMPLE_BYTES, RowFormat, RowsCut, bodies, parsed, shown
 from penstock.graph.source import as_schema
 
 COLUMN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
@@ -53,13 +53,13 @@ def _inferred(source: str, files: Sequence[File]) -> pa.Schema:
 
 
 @dataclass(frozen=True)
-class JsonFormat(Format):
+class JsonFormat(RowFormat):
     """An object a line, with fields of these types; a field that is missing is null, and others are not read."""
 
     blank_starts: ClassVar[list[int]] = list(b" \t\r\n")
     schema: pa.Schema | None
 
-    def begun(self, block: Block) -> Block:
+    def begun(self, block: LineBlock) -> LineBlock:
         return block
 
     def parsed(self, lines: pa.Buffer, columns: Sequence[str] | None) -> pa.Table:

@@ -58,7 +58,7 @@ def ranges(file: File, about_bytes: int) -> Iterator[Range]:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class LineBlock:
     """Whole lines, and where in the file the first begins. The bytes are valid only until the next block is asked for.
 
     The data begin at an address that eight divides.
@@ -73,7 +73,7 @@ class Block:
         return pa.py_buffer(self.data)
 
 
-def blocks(given: Range, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def blocks(given: Range, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
     """The lines of a range, many at a time. Memory is bounded by the block, or by the longest line."""
     with opened(given.file) as stream:
         if compression(given.file):
@@ -122,7 +122,7 @@ def _line_start(stream: Any, at: int, limit: int) -> int:
     return limit
 
 
-def _blocks(file: File, stream: Any, at: int, length: int | None, block_bytes: int) -> Iterator[Block]:
+def _blocks(file: File, stream: Any, at: int, length: int | None, block_bytes: int) -> Iterator[LineBlock]:
     """Blocks of so many bytes of a stream, or of all of it; `at` is where they begin in the file."""
     held, used, left = _room(block_bytes), 0, length
     while True:
@@ -137,7 +137,7 @@ def _blocks(file: File, stream: Any, at: int, length: int | None, block_bytes: i
         used += got
         end = used if is_last or left == 0 else after_last_newline(held, used - got, used)
         if end:
-            yield Block(file, at, held[:end])
+            yield LineBlock(file, at, held[:end])
             # The beginning of the next line is moved to the front.
             held[: used - end] = held[end:used].copy()
             used, at = used - end, at + end
@@ -179,7 +179,7 @@ def is_text(data: np.ndarray) -> bool:
     return True
 
 
-def refuse_bad_text(block: Block) -> None:
+def refuse_bad_text(block: LineBlock) -> None:
     """Refuse bytes that are not UTF-8."""
     if is_text(block.data):
         return

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from penstock.errors import DataError, GraphError
-from penstock.graph.files.file_columns import Layout, layout_of
+from penstock.graph.files.file_columns import FileColumns, layout_of
 from penstock.graph.files.file_items import FileItems, FilesPlan
 from penstock.graph.files.paths import File, find, first_line
 from penstock.graph.files.row_groups import may_skip
@@ -59,7 +59,7 @@ def _cut(source: str, files: Sequence[File], declared: pa.Schema | None) -> Parq
 class ParquetCut:
     """Cuts Parquet files into splits. All must be like the file with the path `first`, where no schema was given."""
 
-    layout: Layout
+    layout: FileColumns
     first: str
 
     def __call__(
@@ -87,14 +87,14 @@ class ParquetCut:
 
     def _groups(
         self, files: Sequence[File], bounds: Sequence[Bound], columns: Collection[str] | None, small: int
-    ) -> Iterator[Group]:
+    ) -> Iterator[RowGroup]:
         """What the files give, in order: each of at most `small` bytes as a whole, and of others the row groups."""
         with ThreadPoolExecutor(min(FOOTERS_AT_ONCE, len(files) or 1)) as pool:
             large = pool.map(lambda file: self._footer(file, bounds, columns), (f for f in files if f.size > small))
             for file in files:
-                yield from [Group(self._whole(file), False)] if file.size <= small else next(large)
+                yield from [RowGroup(self._whole(file), False)] if file.size <= small else next(large)
 
-    def _footer(self, file: File, bounds: Sequence[Bound], columns: Collection[str] | None) -> list[Group]:
+    def _footer(self, file: File, bounds: Sequence[Bound], columns: Collection[str] | None) -> list[RowGroup]:
         """The row groups of a file, as its footer tells them."""
         flat, roots = self.layout.wanted(columns)
         made = []
@@ -105,7 +105,7 @@ class ParquetCut:
                 size = sum(column.total_compressed_size for column in _chunks(group, roots))
                 split = RowGroups(self.layout, self.first, file, at, at + 1, group.num_rows, size)
                 skip = bool(bounds) and may_skip(self.layout, file, parquet, group, bounds, flat)
-                made.append(Group(split, skip))
+                made.append(RowGroup(split, skip))
         return made
 
 
@@ -113,7 +113,7 @@ class ParquetCut:
 class RowGroups(Split):
     """Row groups of a Parquet file, from `start` to before `stop` (None: all)."""
 
-    layout: Layout
+    layout: FileColumns
     first: str
     file: File
     start: int
@@ -149,14 +149,14 @@ class RowGroups(Split):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class RowGroup:
     """One row group, and whether it can be left out."""
 
     split: RowGroups
     skip: bool
 
 
-def _packed(groups: Iterable[Group], about_bytes: int) -> Iterator[Split]:
+def _packed(groups: Iterable[RowGroup], about_bytes: int) -> Iterator[Split]:
     """Row groups as splits of about so many bytes, which count the rows left out before each."""
     skipped, run = 0, list[RowGroups]()
     for group in groups:
@@ -218,7 +218,7 @@ def opened(file: File) -> Iterator[Any]:
         ) from None
 
 
-def refuse_other_schema(layout: Layout, first: str, file: File, found: pa.Schema) -> None:
+def refuse_other_schema(layout: FileColumns, first: str, file: File, found: pa.Schema) -> None:
     """Refuse a file without the columns, or with columns of other types than the first file or the user's schema."""
     if found.equals(layout.schema):
         return  # as of most files: what follows is slow

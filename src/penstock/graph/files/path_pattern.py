@@ -21,7 +21,7 @@ ANY_FOLDERS = "**"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class PathPattern:
     """One path, which means the files at it or below it whose names fit the pattern.
 
     Invariant: `base` and `address` name the part before any wildcard, as the file system and as Spark write it;
@@ -68,7 +68,7 @@ def _of_spark(pattern: str) -> str:
     return "".join(made)
 
 
-def place_of(given: str) -> Place:
+def place_of(given: str) -> PathPattern:
     """A path taken apart. Raises errors of Arrow and of the system."""
     is_address = ADDRESS.match(given) is not None
     text, mark, options = given.partition("?") if is_address else (given, "", "")
@@ -84,7 +84,7 @@ def place_of(given: str) -> Place:
     else:
         filesystem, base = pf.LocalFileSystem(), start or "/"
     is_local = isinstance(filesystem, pf.LocalFileSystem)
-    return Place(given, filesystem, base, f"file://{base}" if is_local else _address(start), pattern)
+    return PathPattern(given, filesystem, base, f"file://{base}" if is_local else _address(start), pattern)
 
 
 def _address(text: str) -> str:

@@ -13,7 +13,7 @@ import pyarrow.fs as pf
 
 from penstock.errors import DataError, GraphError
 from penstock.graph.files.path_pattern import ADDRESS as ADDRESS
-from penstock.graph.files.path_pattern import ANY_FOLDERS, Place, is_hidden, matches, place_of
+from penstock.graph.files.path_pattern import ANY_FOLDERS, PathPattern, is_hidden, matches, place_of
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -60,7 +60,7 @@ def first_line(error: Exception) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class PathFiles:
     """What a path, or a list of paths, meant when it was looked at.
 
     `place` is None for a list of several paths. `nothing` is what is wrong where there is no file.
@@ -68,14 +68,14 @@ class Found:
 
     source: str
     path: Any
-    place: Place | None
+    place: PathPattern | None
     files: tuple[File, ...]
     keys: tuple[str, ...] | None
     """The names of the partition folders in which all files lie; None where such folders have no meaning."""
     nothing: str = ""
 
 
-def find(source: str, given: Any, *, partitions: bool = True, may_be_empty: bool = False) -> Found:
+def find(source: str, given: Any, *, partitions: bool = True, may_be_empty: bool = False) -> PathFiles:
     """The files of a path or of a list of paths, none of them twice.
 
     A list keeps its order. The files of one path are in the plain order of their whole paths, as strings. In folders
@@ -94,18 +94,18 @@ def find(source: str, given: Any, *, partitions: bool = True, may_be_empty: bool
     except _NoFiles as nothing:
         if not may_be_empty or len(paths) > 1:
             raise GraphError(str(nothing)) from None
-        return Found(source, given, nothing.place, (), None, str(nothing))
+        return PathFiles(source, given, nothing.place, (), None, str(nothing))
     files = tuple(file for _, some in looked for file in some)
     _refuse_twice(source, files)
     _refuse_other_folders(files)
     keys = tuple(key for key, _ in files[0].keys) if partitions else None
-    return Found(source, given, looked[0][0] if len(looked) == 1 else None, files, keys)
+    return PathFiles(source, given, looked[0][0] if len(looked) == 1 else None, files, keys)
 
 
 class _NoFiles(Exception):
     """A folder is there and holds no file, or none that fits."""
 
-    def __init__(self, place: Place, message: str) -> None:
+    def __init__(self, place: PathPattern, message: str) -> None:
         super().__init__(message)
         self.place = place
 
@@ -136,7 +136,7 @@ class _Finder:
     given: str
     partitions: bool
 
-    def found(self) -> tuple[Place, list[File]]:
+    def found(self) -> tuple[PathPattern, list[File]]:
         try:
             place = place_of(self.given)
             return place, sorted(self._files(place), key=lambda file: file.path)
@@ -147,7 +147,7 @@ class _Finder:
         except (OSError, pa.ArrowException) as error:
             raise GraphError(f"{self.source}: {self.given!r} cannot be read; {first_line(error)}") from None
 
-    def _files(self, place: Place) -> Iterable[File]:
+    def _files(self, place: PathPattern) -> Iterable[File]:
         here = place.filesystem.get_file_info(place.base)
         if not place.pattern and here.type == pf.FileType.NotFound:
             raise GraphError(f"{self.source}: {self.given!r} must be a file, a folder or a glob; there is no such path")
@@ -162,7 +162,7 @@ class _Finder:
         return files.values()
 
 
-def file_at(source: str, place: Place, info: pf.FileInfo, partitions: bool) -> File:
+def file_at(source: str, place: PathPattern, info: pf.FileInfo, partitions: bool) -> File:
     """A file that is there, with the keys of the folders that lead to it from the base of the path."""
     folders = info.path[len(place.base) :].strip("/").split("/")[:-1] if partitions else []
     return File(source, place.filesystem, info.path, int(info.size or 0), tuple(_keys(folders)))

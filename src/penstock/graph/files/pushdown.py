@@ -72,7 +72,7 @@ def _is_plain(value: object) -> bool:
 
 
 @dataclass(eq=False)
-class _Run:
+class _RowRun:
     """One run of a function, in which all comparisons are true but one."""
 
     fails: int | None
@@ -103,7 +103,7 @@ class _Field:
 
     __array_ufunc__ = None  # so that a NumPy number on the left leaves the comparison to us
 
-    def __init__(self, run: _Run, name: str) -> None:
+    def __init__(self, run: _RowRun, name: str) -> None:
         self._run, self._name = run, name
 
     def _compared(self, relation: str, other: object) -> _Comparison:
@@ -137,17 +137,17 @@ def _conjunction(function: python_types.FunctionType, parameters: Sequence[Param
     Where they are all true, so must be the result; and where the first so many are true and the next is false, the
     result must be false without a further look. Then there is no other way to be true.
     """
-    run = _Run(None)
+    run = _RowRun(None)
     if not _result(function, parameters, run):
         raise _NotUnderstood("it is never true")
     for at in range(len(run.made)):
-        other = _Run(at)
+        other = _RowRun(at)
         if _result(function, parameters, other) or len(other.made) != at + 1:
             raise _NotUnderstood("it may be true although a comparison is not")
     return run.made
 
 
-def _result(function: python_types.FunctionType, parameters: Sequence[Parameter], run: _Run) -> bool:
+def _result(function: python_types.FunctionType, parameters: Sequence[Parameter], run: _RowRun) -> bool:
     result = function(**{p.name: _Field(run, p.field) for p in parameters})
     if not isinstance(result, (_Comparison, bool, int, float, np.bool_, type(None))):
         raise _NotUnderstood("it gives something else")

@@ -8,26 +8,26 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.graph import types
-from penstock.graph.files.file_columns import Layout
+from penstock.graph.files.file_columns import FileColumns
 from penstock.graph.files.folder_fields import constants
 from penstock.graph.files.paths import File
 from penstock.graph.split import Bound
 
 
 def may_skip(
-    layout: Layout, file: File, parquet: Any, group: Any, bounds: Sequence[Bound], flat: Sequence[str]
+    layout: FileColumns, file: File, parquet: Any, group: Any, bounds: Sequence[Bound], flat: Sequence[str]
 ) -> bool:
     """Whether a row group holds no row within all bounds, and nothing that a reader of the columns would refuse."""
-    found = _Group(layout, file, parquet, group)
+    found = _GroupStatistics(layout, file, parquet, group)
     if not any(found.is_outside(bound) for bound in bounds):
         return False
     return all(found.is_clean(name) for name in {*flat, *(bound.field for bound in bounds)})
 
 
-class _Group:
+class _GroupStatistics:
     """The statistics of a row group. A column of which they tell nothing is taken to hold anything."""
 
-    def __init__(self, layout: Layout, file: File, parquet: Any, group: Any) -> None:
+    def __init__(self, layout: FileColumns, file: File, parquet: Any, group: Any) -> None:
         self.layout = layout
         self.schema = parquet.schema_arrow
         self.columns = {

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import HIDDEN, DataError, hides_values
-from penstock.graph.files.file_columns import Layout
-from penstock.graph.files.line_blocks import BLOCK_BYTES, MARK, Block, Range, blocks, place, ranges, refuse_bad_text
+from penstock.graph.files.file_columns import FileColumns
+from penstock.graph.files.line_blocks import BLOCK_BYTES, MARK, LineBlock, Range, blocks, place, ranges, refuse_bad_text
 from penstock.graph.files.paths import File
 from penstock.graph.split import BAD, Split, bad_record, joined
 from penstock.kernels.line_bounds import NEWLINE
@@ -22,14 +22,14 @@ SAMPLE_BYTES = 1 << 20
 """Types are inferred from about so much."""
 
 
-class Format(ABC):
+class RowFormat(ABC):
     """How the lines of a file become rows."""
 
     blank_starts: ClassVar[list[int]]
     """The bytes with which a blank line, or its end, begins."""
 
     @abstractmethod
-    def begun(self, block: Block) -> Block:
+    def begun(self, block: LineBlock) -> LineBlock:
         """The first block of a file without what stands before its rows."""
 
     @abstractmethod
@@ -50,11 +50,11 @@ class Format(ABC):
 
 
 @dataclass(frozen=True)
-class Rows(Split):
+class RowsSplit(Split):
     """The rows of the lines that begin in a range of a file."""
 
-    layout: Layout
-    format: Format
+    layout: FileColumns
+    format: RowFormat
     range: Range
 
     @property
@@ -92,15 +92,15 @@ class Rows(Split):
 class RowsCut:
     """Cuts files into splits of rows."""
 
-    layout: Layout
-    format: Format
+    layout: FileColumns
+    format: RowFormat
 
     def __call__(self, files: Sequence[File], about_bytes: int, *_: Any) -> Sequence[Split]:
         parts = (part for file in files for part in ranges(file, about_bytes))
-        return joined((Rows(self.layout, self.format, part) for part in parts), about_bytes)
+        return joined((RowsSplit(self.layout, self.format, part) for part in parts), about_bytes)
 
 
-def bodies(form: Format, given: Range, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def bodies(form: RowFormat, given: Range, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
     """The lines of a range that are rows."""
     for block in blocks(given, block_bytes):
         body = form.begun(without_mark(block)) if block.at == 0 else block
@@ -108,13 +108,13 @@ def bodies(form: Format, given: Range, block_bytes: int = BLOCK_BYTES) -> Iterat
             yield body
 
 
-def without_mark(block: Block) -> Block:
+def without_mark(block: LineBlock) -> LineBlock:
     """The first block of a file without the mark that some programs put before a text."""
     skip = len(MARK) if block.data[: len(MARK)].tobytes() == MARK else 0
-    return Block(block.file, block.at + skip, block.data[skip:])
+    return LineBlock(block.file, block.at + skip, block.data[skip:])
 
 
-def parsed(form: Format, block: Block, columns: Sequence[str] | None) -> pa.Table:
+def parsed(form: RowFormat, block: LineBlock, columns: Sequence[str] | None) -> pa.Table:
     """The rows of a block, one for each line that is not blank; or an error with the place of the first that is bad."""
     try:
         table = form.parsed(block.buffer, columns)
@@ -126,7 +126,7 @@ def parsed(form: Format, block: Block, columns: Sequence[str] | None) -> pa.Tabl
 
 
 def tolerant(
-    form: Format, block: Block, columns: Sequence[str], schema: pa.Schema
+    form: RowFormat, block: LineBlock, columns: Sequence[str], schema: pa.Schema
 ) -> Iterator[tuple[pa.Table, str | None]]:
     """The rows of a block, in order, in pieces: those of good lines; each bad one as a row of nulls, with the reason.
 
@@ -142,10 +142,12 @@ def tolerant(
             return
     middle = int(ends[len(ends) // 2 - 1])
     for start, stop in ((0, middle), (middle, len(block.data))):
-        yield from tolerant(form, Block(block.file, block.at + start, block.data[start:stop].copy()), columns, schema)
+        yield from tolerant(
+            form, LineBlock(block.file, block.at + start, block.data[start:stop].copy()), columns, schema
+        )
 
 
-def _bad_line(block: Block, schema: pa.Schema, error: DataError) -> tuple[pa.Table, str]:
+def _bad_line(block: LineBlock, schema: pa.Schema, error: DataError) -> tuple[pa.Table, str]:
     """A row of nulls for a line that is bad, and what is wrong with it."""
     nulls = pa.table([pa.nulls(1, field.type) for field in schema], schema=schema)
     where = place(block.file, block.at)
@@ -154,7 +156,7 @@ def _bad_line(block: Block, schema: pa.Schema, error: DataError) -> tuple[pa.Tab
     return nulls, bad_record(said, block.file.path, where, record)
 
 
-def _is_row_each(form: Format, table: pa.Table, data: np.ndarray) -> bool:
+def _is_row_each(form: RowFormat, table: pa.Table, data: np.ndarray) -> bool:
     """Whether there is a row for each line. What the cuts of a file make of it would be chance, if there were not."""
     ends = _ends(data)
     starts = np.concatenate(([0], ends[:-1]))
@@ -169,7 +171,7 @@ def _ends(data: np.ndarray) -> np.ndarray:
     return ends if data[-1] == NEWLINE else np.append(ends, len(data))
 
 
-def _located(form: Format, block: Block, columns: Sequence[str] | None) -> DataError:
+def _located(form: RowFormat, block: LineBlock, columns: Sequence[str] | None) -> DataError:
     """The error of the first line that is bad: found by parsing the first half of the lines, and so on."""
     ends = _ends(block.data)
     good, bad = 0, len(ends)
@@ -183,13 +185,13 @@ def _located(form: Format, block: Block, columns: Sequence[str] | None) -> DataE
     line = block.data[start : ends[bad - 1]]
     said = _said(form, line, columns) or "it and the lines before it do not give a row each"
     if "UTF8" in said:
-        refuse_bad_text(Block(block.file, block.at + start, line))
+        refuse_bad_text(LineBlock(block.file, block.at + start, line))
     text = line.tobytes().rstrip(b"\r\n")
     where = place(block.file, block.at + start)
     return DataError(f"{block.file.where}, {where}: {form.explained(said, text)}")
 
 
-def _said(form: Format, data: np.ndarray, columns: Sequence[str] | None) -> str | None:
+def _said(form: RowFormat, data: np.ndarray, columns: Sequence[str] | None) -> str | None:
     """What is wrong with some lines, or None."""
     try:
         table = form.parsed(pa.py_buffer(data), columns)

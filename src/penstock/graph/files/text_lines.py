@@ -10,10 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.errors import GraphError
-from penstock.graph.files.file_columns import Layout, layout_of
+from penstock.graph.files.file_columns import FileColumns, layout_of
 from penstock.graph.files.file_items import FileItems, FilesPlan
 from penstock.graph.files.folder_fields import constants
-from penstock.graph.files.line_blocks import BLOCK_BYTES, Block, Range, blocks, is_text, place, ranges, refuse_bad_text
+from penstock.graph.files.line_blocks import (
+    BLOCK_BYTES,
+    LineBlock,
+    Range,
+    blocks,
+    is_text,
+    place,
+    ranges,
+    refuse_bad_text,
+)
 from penstock.graph.files.paths import File, find
 from penstock.graph.split import BAD, Split, bad_record, joined
 from penstock.kernels.line_bounds import NEWLINE, line_bounds
@@ -40,7 +49,7 @@ def read_items(
 class TextFields:
     """The names of the fields of a line; those of its file and offset where they are asked for."""
 
-    layout: Layout
+    layout: FileColumns
     line: str
     file: str | None
     offset: str | None
@@ -95,7 +104,7 @@ class Lines(Split):
                 yield whole.slice(start, at_most)
 
 
-def _bad_lines(block: Block) -> dict[int, tuple[int, int]]:
+def _bad_lines(block: LineBlock) -> dict[int, tuple[int, int]]:
     """The lines of a block that are no text, by their numbers: where each begins and ends."""
     if is_text(block.data):
         return {}
@@ -105,16 +114,16 @@ def _bad_lines(block: Block) -> dict[int, tuple[int, int]]:
     return {at: (start, stop) for at, (start, stop) in bounds if not is_text(block.data[start:stop])}
 
 
-def _mended(block: Block, bad: dict[int, tuple[int, int]]) -> Block:
+def _mended(block: LineBlock, bad: dict[int, tuple[int, int]]) -> LineBlock:
     """The same lines, with a question mark for every byte of those that are no text, so that they can be told apart."""
     data = block.data.copy()
     for start, stop in bad.values():
         line = data[start:stop]
         line[(line != NEWLINE) & (line != RETURN)] = ord("?")
-    return Block(block.file, block.at, data)
+    return LineBlock(block.file, block.at, data)
 
 
-def _told(block: Block, bad: dict[int, tuple[int, int]], rows: int) -> pa.Array:
+def _told(block: LineBlock, bad: dict[int, tuple[int, int]], rows: int) -> pa.Array:
     told: list[str | None] = [None] * rows
     for at, (start, stop) in bad.items():
         record = block.data[start:stop].tobytes().rstrip(b"\r\n").decode(errors="backslashreplace")
@@ -130,7 +139,7 @@ class Scratch:
         self.bounds = np.empty(2 * BLOCK_BYTES + 3, np.int32)
         self.even = np.arange(0, 1 << 16, 2, dtype=np.int32)
 
-    def columns(self, block: Block, fields: TextFields, flat: Sequence[str]) -> dict[str, pa.Array]:
+    def columns(self, block: LineBlock, fields: TextFields, flat: Sequence[str]) -> dict[str, pa.Array]:
         """The lines without their ends, copied out of the block, or the places where they begin, or both."""
         data = block.data
         if 2 * len(data) + 3 > len(self.bounds):

@@ -23,10 +23,10 @@ from penstock.graph.nodes.items import (
 )
 from penstock.graph.nodes.joins import Join, Meet, Merge, stem
 from penstock.graph.nodes.keyed import Emit, KeyBy, key_by
-from penstock.graph.nodes.keyed_aggregate import KeyedAggregate, KeyRegions, keyed_aggregate
+from penstock.graph.nodes.keyed_aggregate import KeyedAggregate, KeyedRegions, keyed_aggregate
 from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions, Through
 from penstock.graph.nodes.stage import PLACE, Received, Send
-from penstock.graph.nodes.watermark_nodes import LateItems, Tide, late_items, timed_of
+from penstock.graph.nodes.watermark_nodes import EmitWatermark, LateItems, late_items, timed_of
 
 KINDS: tuple[type[GraphNode], ...] = (
     Source,
@@ -48,7 +48,7 @@ KINDS: tuple[type[GraphNode], ...] = (
     Join,
     Merge,
     LateItems,
-    Tide,
+    EmitWatermark,
 )
 """All node kinds of a graph that runs. A backend has a rule for each of them; a test demands it."""
 
@@ -63,6 +63,7 @@ __all__ = [
     "Close",
     "DropNulls",
     "Emit",
+    "EmitWatermark",
     "Enumerate",
     "FillNull",
     "Filter",
@@ -72,8 +73,8 @@ __all__ = [
     "Handler",
     "Join",
     "KeyBy",
-    "KeyRegions",
     "KeyedAggregate",
+    "KeyedRegions",
     "LateItems",
     "Map",
     "MapColumns",
@@ -89,7 +90,6 @@ __all__ = [
     "Stateful",
     "Step",
     "Through",
-    "Tide",
     "can_have_copies",
     "flexible",
     "key_by",

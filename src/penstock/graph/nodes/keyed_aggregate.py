@@ -16,14 +16,14 @@ from penstock.graph.nodes.folds import Folding, bound, functions_of, types_of
 from penstock.graph.nodes.items import Stateful
 from penstock.graph.nodes.regions import Regions
 from penstock.graph.record import State
-from penstock.graph.window import Counted, Found, Timed, Whole, Window, timed
+from penstock.graph.window import CountWindow, RegionWindow, TimeWindow, WholeWindow, Window, timed
 
 
-class Begun(State):
+class KeyPresence(State):
     """What is remembered of a key beside its aggregates: nothing but that it is there."""
 
 
-class Progress(State):
+class WindowProgress(State):
     """What is remembered of a key beside its open windows: how many items it had, or its rank among the keys."""
 
     at: int
@@ -34,7 +34,7 @@ class KeyedAggregate(Stateful):
     """Give an item for each window of each key: the key's fields, what the window adds to them, and the aggregates."""
 
     given_results: Mapping[str, Any] = None  # type: ignore[assignment]
-    window: Window = Whole()  # noqa: RUF009 - frozen
+    window: Window = WholeWindow()  # noqa: RUF009 - frozen
     given_keep: tuple[str, ...] | None = None
 
     @property
@@ -43,17 +43,17 @@ class KeyedAggregate(Stateful):
 
     @property
     def has_end(self) -> bool:
-        return not isinstance(self.window, Counted) or self.window.partial
+        return not isinstance(self.window, CountWindow) or self.window.partial
 
     @cached_property
     def results(self) -> Mapping[str, Builtin | Folding]:
-        begins_with = self.shared if isinstance(self.window, Found) else self.given.key_fields
+        begins_with = self.shared if isinstance(self.window, RegionWindow) else self.given.key_fields
         return {name: bound(self, name, given, begins_with, self.shared) for name, given in self.given_results.items()}
 
     @cached_property
     def added(self) -> dict[str, Any]:
         """What a window adds to the fields of the key: its bounds, or fields of its first item."""
-        if isinstance(self.window, Found):
+        if isinstance(self.window, RegionWindow):
             return {name: self.given.fields[old] for name, old in self.window.kept.items()}
         return dict.fromkeys((name for name in self.window.bounds if name), self.window.bounds_type())
 
@@ -67,7 +67,7 @@ class KeyedAggregate(Stateful):
         """The fields of the result that are not aggregates. Those of the key and of a first item may be chosen."""
         if self.given_keep is None:
             return (*self.given.key_fields, *self.added)
-        is_found = isinstance(self.window, Found)
+        is_found = isinstance(self.window, RegionWindow)
         among, of = (self.shared, "of the key or of the region") if is_found else (self.given.key_fields, "of the key")
         for name in self.given_keep:
             self._must_have(name, among, of)
@@ -101,7 +101,7 @@ class KeyedAggregate(Stateful):
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        start = self.window.start if isinstance(self.window, Found) else None
+        start = self.window.start if isinstance(self.window, RegionWindow) else None
         return (*(() if start is None else (start,)), *functions_of(self.results))
 
     @property
@@ -111,12 +111,12 @@ class KeyedAggregate(Stateful):
 
 
 @dataclass(frozen=True, eq=False)
-class KeyRegions(Regions):
+class KeyedRegions(Regions):
     """The regions of each key. They stand in no graph by themselves: an aggregate takes them as its windows."""
 
     @property
-    def window(self) -> Found:
-        return Found(self.start, self.by, {name: name for name in self.by} | dict(self.keep))
+    def window(self) -> RegionWindow:
+        return RegionWindow(self.start, self.by, {name: name for name in self.by} | dict(self.keep))
 
     def _shape(self) -> Shape:
         self._check_rule()
@@ -154,13 +154,13 @@ def keyed_aggregate(
     before: GraphNode, results: Mapping[str, Any], window: Window, keep: tuple[str, ...] | None = None
 ) -> KeyedAggregate:
     """The node, with a window whose numbers are in the unit of its field, and the state that it needs."""
-    state: type[State] = Begun if isinstance(window, (Whole, Found)) else Progress
-    if isinstance(window, Timed):
+    state: type[State] = KeyPresence if isinstance(window, (WholeWindow, RegionWindow)) else WindowProgress
+    if isinstance(window, TimeWindow):
         window = resolved(before, window)
     return KeyedAggregate(before, state, (), results, window, keep)
 
 
-def resolved(before: GraphNode, window: Timed) -> Timed:
+def resolved(before: GraphNode, window: TimeWindow) -> TimeWindow:
     """Windows of time behind a node, with their numbers in the unit of their field."""
     where, fields = f"window {window.field!r}", before.shape.scope
     if not isinstance(window.field, str) or window.field not in fields:

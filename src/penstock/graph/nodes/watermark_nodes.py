@@ -12,11 +12,11 @@ from penstock.graph.nodes.items import Filter
 from penstock.graph.nodes.keyed import Emit
 from penstock.graph.nodes.keyed_aggregate import KeyedAggregate, resolved
 from penstock.graph.record import Signal
-from penstock.graph.window import FloatWatermark, Timed, Watermark
+from penstock.graph.window import FloatWatermark, TimeWindow, Watermark
 
 
 @dataclass(frozen=True, eq=False)
-class Tide(Emit):
+class EmitWatermark(Emit):
     """Place a watermark after each item with which the newest time passes the end of a window of `windows`.
 
     No user writes it: it is put behind the step that makes a time when the graph is run (`graph/watermarks.py`). To
@@ -30,7 +30,7 @@ class Tide(Emit):
     given_when: Any = None
     field: str = ""
     clock: int = 0
-    windows: tuple[Timed, ...] = ()
+    windows: tuple[TimeWindow, ...] = ()
 
     @property
     def label(self) -> str:
@@ -61,7 +61,7 @@ class Tide(Emit):
 class LateItems(Filter):
     """Keep the items of which every window is closed."""
 
-    window: Timed = None  # type: ignore[assignment]
+    window: TimeWindow = None  # type: ignore[assignment]
 
     @property
     def label(self) -> str:
@@ -77,7 +77,7 @@ class LateItems(Filter):
         return ()
 
 
-def late_items(before: GraphNode, window: Timed) -> LateItems:
+def late_items(before: GraphNode, window: TimeWindow) -> LateItems:
     """The items that came too late for windows of time."""
     if window.late is None:
         raise before.fail(
@@ -87,7 +87,7 @@ def late_items(before: GraphNode, window: Timed) -> LateItems:
     return LateItems(before, window=resolved(before, window))
 
 
-def timed_of(node: object) -> Timed | None:
+def timed_of(node: object) -> TimeWindow | None:
     """The windows of time of a node that closes them, or that knows what came too late for them."""
     window = node.window if isinstance(node, (KeyedAggregate, LateItems)) else None
-    return window if isinstance(window, Timed) else None
+    return window if isinstance(window, TimeWindow) else None

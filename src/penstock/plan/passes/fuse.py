@@ -236,7 +236,7 @@ class _Cutter:
 
     def follows_watermark(self, at: At) -> str | None:
         inside = at.segment.nodes
-        tide = next((each for each in at.node.inputs if isinstance(each, n.Tide) and each in inside), None)
+        tide = next((each for each in at.node.inputs if isinstance(each, n.EmitWatermark) and each in inside), None)
         if tide is not None and self._closes_windows(tide):
             return f"windows close behind {tide.label}, and each may give any number of items"
         return None
@@ -276,7 +276,7 @@ class _Cutter:
             return "the loop before is interpreted, and from here on everything compiles"
         return None
 
-    def _closes_windows(self, tide: n.Tide) -> bool:
+    def _closes_windows(self, tide: n.EmitWatermark) -> bool:
         """Whether windows downstream of where a watermark begins close by it, and not only in another stage."""
         windows = [n.timed_of(node) for node in self.tree.below(tide)]
         return any(window is not None and window.clock == tide.clock for window in windows)
@@ -316,7 +316,7 @@ class _Cutter:
         fork = self.tree.fork[node]
         between = [each for each in self.tree.below(fork) if node in self.tree.below(each)]
         emits = [each for each in between if isinstance(each, n.Emit)]
-        if any(isinstance(each, n.Tide) and self._closes_windows(each) for each in between):
+        if any(isinstance(each, n.EmitWatermark) and self._closes_windows(each) for each in between):
             return False
         is_short = self._length(segment, node) <= LONGEST
         return is_short and all(n.stem(each) is n.stem(node.sides[0]) for each in emits)

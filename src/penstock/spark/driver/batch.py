@@ -24,7 +24,7 @@ from penstock.graph.needs import needs
 from penstock.graph.signal_indices import fields_of
 from penstock.graph.split import Bound, NoItems, Split
 from penstock.graph.tree import At, Tree, check_signals
-from penstock.graph.watermarks import with_tides
+from penstock.graph.watermarks import with_watermarks
 from penstock.plan.beginnings import alignable, beginnings, begins_with
 from penstock.plan.cut import cut
 from penstock.plan.moving import moved_to, without_items
@@ -89,7 +89,7 @@ class BatchJob:
         asked: Asked | None = None,
         **options: Any,
     ) -> None:
-        leaves = with_tides(leaves)[0]
+        leaves = with_watermarks(leaves)[0]
         self.tree, self.leaves = Tree(leaves), leaves
         self.control = check_signals(self.tree, control)
         self.spark = block_session(session() if spark is None else spark)

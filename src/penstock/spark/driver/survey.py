@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.graph.record import Signal
-from penstock.graph.signal_indices import Look, Seen, fields_of, in_order, together, values_of, with_indices
+from penstock.graph.signal_indices import (
+    FieldSummary,
+    IndexSearch,
+    fields_of,
+    in_order,
+    together,
+    values_of,
+    with_indices,
+)
 from penstock.graph.tree import At, never_reached
 from penstock.spark.worker.block import Block
 
@@ -53,7 +61,9 @@ def sought_by(job: BatchJob) -> Sought:
     return {name: values_of(job.control, name, job.tree.source) for name in fields_of(job.control)}
 
 
-def placed_by(control: Sequence[At], seen: Mapping[int, Mapping[str, Seen]], skipped: Mapping[int, int]) -> Placement:
+def placed_by(
+    control: Sequence[At], seen: Mapping[int, Mapping[str, FieldSummary]], skipped: Mapping[int, int]
+) -> Placement:
     """Place signals by what a first pass has seen in each split."""
     given = list(control)
     for name in fields_of(control):
@@ -62,15 +72,15 @@ def placed_by(control: Sequence[At], seen: Mapping[int, Mapping[str, Seen]], ski
     return placed(in_order(given), {number: found[""].count for number, found in seen.items()}, skipped)
 
 
-def seen_in(batches: Iterator[pa.RecordBatch], label: str, sought: Sought) -> dict[str, Seen]:
+def seen_in(batches: Iterator[pa.RecordBatch], label: str, sought: Sought) -> dict[str, FieldSummary]:
     """What is seen in some items: of the fields that are sought, and under no name how many there are."""
-    looks = {name: Look(name, values, label) for name, values in sought.items()}
+    looks = {name: IndexSearch(name, values, label) for name, values in sought.items()}
     count = 0
     for batch in batches:
         count += batch.num_rows
         for look in looks.values():
             look.add(batch)
-    return {name: look.seen() for name, look in looks.items()} | {"": Seen(count)}
+    return {name: look.seen() for name, look in looks.items()} | {"": FieldSummary(count)}
 
 
 def gathered(arrived: Sequence[Block]) -> dict[int, Any]:

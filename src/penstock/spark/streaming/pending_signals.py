@@ -11,7 +11,7 @@ import pyarrow as pa
 from penstock.errors import ControlError
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
-from penstock.graph.signal_indices import Look, fields_of, values_of
+from penstock.graph.signal_indices import IndexSearch, fields_of, values_of
 from penstock.graph.tree import At
 from penstock.spark.streaming.checkpoint import Checkpoint
 
@@ -62,7 +62,7 @@ class Pending:
         self.looks = {}
         for field in fields_of([given for _, given in self.left]):
             wanted = [given for _, given in self.left if given.field == field]
-            self.looks[field] = Look(field, values_of(wanted, field, plan.source), plan.source.label)
+            self.looks[field] = IndexSearch(field, values_of(wanted, field, plan.source), plan.source.label)
 
     @property
     def fields(self) -> Sequence[str]:
@@ -89,7 +89,7 @@ class Pending:
             self.looks[field].before = [None] * len(wanted)
         return sorted(found, key=lambda each: each[0])
 
-    def _reached(self, look: Look, rows: pa.RecordBatch) -> list[int | None]:
+    def _reached(self, look: IndexSearch, rows: pa.RecordBatch) -> list[int | None]:
         """For each value that is looked for, how many of these items lie before the first that has reached it."""
         count = look.count
         look.add(rows)

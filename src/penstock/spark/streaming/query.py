@@ -24,7 +24,7 @@ from penstock.graph.files.file_items import FileItems
 from penstock.graph.running import skipping
 from penstock.graph.sink import SparkSink
 from penstock.graph.tree import At, Tree, check_signals
-from penstock.graph.watermarks import user_signals_at, with_tides
+from penstock.graph.watermarks import user_signals_at, with_watermarks
 from penstock.plan.cut import cut
 from penstock.plan.idle import Wanted
 from penstock.plan.moving import without_items
@@ -90,7 +90,7 @@ class StreamQuery:
         **options: Any,
     ) -> None:
         max_age = age_of(max_file_age)
-        ((leaf,), _) = with_tides((leaf,))
+        ((leaf,), _) = with_watermarks((leaf,))
         if dead_letter is not None:
             options["on_error"] = skipping(options)
         self.is_guarded = options.get("on_error") == "skip"

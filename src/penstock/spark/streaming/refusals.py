@@ -9,7 +9,7 @@ from penstock.errors import GraphError, quoted
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.tree import Tree
-from penstock.graph.window import Whole
+from penstock.graph.window import WholeWindow
 from penstock.plan.idle import Wanted, names_of
 from penstock.plan.stages import Cut
 
@@ -20,7 +20,7 @@ def refuse_endings(tree: Tree, wanted: Wanted = NO_EXPIRY) -> None:
     """Refuse what only the end of a stream would give: a running stream has none, and its keys end only if asked to."""
     for node in tree.nodes:
         if isinstance(node, n.Step) and not _ends(node, wanted):
-            if isinstance(node, n.KeyedAggregate) and isinstance(node.window, Whole):
+            if isinstance(node, n.KeyedAggregate) and isinstance(node.window, WholeWindow):
                 raise GraphError(
                     f"start: {node.label}: gives its rows when the stream ends, and a running stream does not end; put "
                     f"a window before it, .window(count=...) or .window(field, length=...), or have keys end that are "

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from penstock.errors import GraphError
 from penstock.graph.files.file_items import FileItems
-from penstock.graph.files.path_pattern import Place
+from penstock.graph.files.path_pattern import PathPattern
 from penstock.graph.files.paths import File, find
 from penstock.spark.streaming.checkpoint import Checkpoint
 
@@ -149,7 +149,7 @@ class Waiting:
             oldest = self.oldest(self.newest[0])
             self.taken = {name: date for name, date in self.taken.items() if date >= oldest or name in there}
 
-    def _read_log(self, place: Place, there: Collection[str] | None) -> None:
+    def _read_log(self, place: PathPattern, there: Collection[str] | None) -> None:
         folder, files = f"{self.checkpoint.path}/sources/0", self.checkpoint.files
         with contextlib.suppress(FileNotFoundError):  # there is none yet; or one is gone that a later one holds as well
             names = {int(name.removesuffix(COMPACT)): name for name in files.names(folder) if _is_of_log(name)}
@@ -160,7 +160,7 @@ class Waiting:
                     self._take(place, files.lines(f"{folder}/{names[number]}"), there)
                 self.read = number
 
-    def _take(self, place: Place, lines: Iterator[str], there: Collection[str] | None) -> None:
+    def _take(self, place: PathPattern, lines: Iterator[str], there: Collection[str] | None) -> None:
         """Take over the lines of a file of the log that tell of later micro-batches than those read.
 
         With `there`, names are forgotten on the way, so that a log of any length fits into memory.
@@ -182,5 +182,5 @@ def _is_of_log(name: str) -> bool:
     return name.removesuffix(COMPACT).isdecimal()
 
 
-def _inside(place: Place, path: str) -> str:
+def _inside(place: PathPattern, path: str) -> str:
     return "/".join(place.below(path) or [path])

@@ -39,5 +39,5 @@ from penstock.tune.model.platform import Task as Task
 from penstock.tune.model.platform_net import net_of as net_of
 from penstock.tune.model.prediction import Prediction as Prediction
 from penstock.tune.model.prediction import predict as predict
-from penstock.tune.model.simulate import Run as Run
+from penstock.tune.model.simulate import NetRun as NetRun
 from penstock.tune.model.simulate import simulate as simulate

@@ -218,7 +218,7 @@ def merged(sketch: Sketch, merges: Mapping[str, Mapping[str, str]], times: Mappi
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class CoreSite:
     """A core with its memory, by the names of their places; `done` is where blocks wait that it has finished."""
 
     core: str
@@ -227,18 +227,18 @@ class Site:
     done: str | None = None
 
 
-def site(sketch: Sketch, core: str, blocks: int, is_last: bool = False) -> Site:
+def site(sketch: Sketch, core: str, blocks: int, is_last: bool = False) -> CoreSite:
     """A core with memory for so many blocks. What the last of a pipeline has finished leaves it at once."""
     done = None if is_last else sketch.place(f"done on {core}")
-    return Site(core, exclusive(sketch, core, ()), memory(sketch, core, blocks), done)
+    return CoreSite(core, exclusive(sketch, core, ()), memory(sketch, core, blocks), done)
 
 
-def first_task(sketch: Sketch, task: str, time: Number, here: Site) -> None:
+def first_task(sketch: Sketch, task: str, time: Number, here: CoreSite) -> None:
     """The task that begins the stream: it takes memory for a new block when it starts."""
     _piece(sketch, task, time, WORK, here.memory, here.done or here.memory, here)
 
 
-def next_task(sketch: Sketch, task: str, time: Number, here: Site, there: Site, pieces: int = 0) -> None:
+def next_task(sketch: Sketch, task: str, time: Number, here: CoreSite, there: CoreSite, pieces: int = 0) -> None:
     """A task on the core `there`, which takes its blocks from the core `here`, block by block as in table I.
 
     A block moves, as soon as it is finished here and there is memory there, in no time. With `pieces` the task is
@@ -271,7 +271,7 @@ def next_task(sketch: Sketch, task: str, time: Number, here: Site, there: Site, 
             _hold(sketch, f"{task} ahead at {left}", still)
 
 
-def _finished(task: str, here: Site, pieces: int) -> str:
+def _finished(task: str, here: CoreSite, pieces: int) -> str:
     """The place of what the core before has finished; checked."""
     if here.done is None:
         raise ModelError(
@@ -307,7 +307,7 @@ def _line_up(sketch: Sketch, name: str, passing: str, arrived: str, queue: list[
     return arrived
 
 
-def _piece(sketch: Sketch, name: str, time: Number, priority: int, source: str, target: str, at: Site) -> None:
+def _piece(sketch: Sketch, name: str, time: Number, priority: int, source: str, target: str, at: CoreSite) -> None:
     """Work on a core that takes a block from one state to the next."""
     sketch.transition(name, time, priority, at.core)
     _hold(sketch, name, [at.free])

@@ -27,7 +27,7 @@ UNFOLDED = 200_000
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class NetEdge:
     """A place of a marked graph: from its producer to its consumer, with the time of the producer."""
 
     source: int
@@ -38,7 +38,7 @@ class Edge:
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class NetCycle:
     """The slowest cycle of a net: the time of one round, the tokens on it, and the places along it."""
 
     time: Fraction
@@ -60,7 +60,7 @@ def cycle_rate(net: Net, transition: str) -> Fraction:
     return rounds(net)[net.number[transition]] * cycle.tokens / cycle.time
 
 
-def slowest_cycle(net: Net, transition: str) -> Cycle:
+def slowest_cycle(net: Net, transition: str) -> NetCycle:
     """The cycle that holds a transition back the most: the one of the largest ratio of time to tokens behind it.
 
     Its time and tokens are for one round of the net, in which a transition fires as often as `rounds` says.
@@ -78,7 +78,7 @@ def slowest_cycle(net: Net, transition: str) -> Cycle:
     edges = _behind(_unfolded(net, repeated, firsts), firsts[-1], firsts[net.number[transition]])
     found = _largest(edges, firsts[-1])
     time = sum(edge.time for edge in found)
-    return Cycle(Fraction(time, net.ticks), sum(e.tokens for e in found), tuple(edge.place for edge in found))
+    return NetCycle(Fraction(time, net.ticks), sum(e.tokens for e in found), tuple(edge.place for edge in found))
 
 
 def rounds(net: Net) -> list[int]:
@@ -150,7 +150,7 @@ def _check(net: Net, transition: str) -> None:
         )
 
 
-def _unfolded(net: Net, repeated: Sequence[int], firsts: Sequence[int]) -> list[Edge]:
+def _unfolded(net: Net, repeated: Sequence[int], firsts: Sequence[int]) -> list[NetEdge]:
     """The net with a transition for each firing of a round: an edge for each group of tokens that one waits for.
 
     The n-th firing of a consumer takes up to token `taken · n`; of these the place has `tokens` at first, so that the
@@ -164,13 +164,13 @@ def _unfolded(net: Net, repeated: Sequence[int], firsts: Sequence[int]) -> list[
         for firing in range(repeated[target]):
             producing = -((place.tokens - taken * (firing + 1)) // made) - 1  # the last that it waits for, from 0
             before, within = divmod(producing, repeated[source])
-            edges.append(Edge(firsts[source] + within, firsts[target] + firing, time, -before, place.name))
+            edges.append(NetEdge(firsts[source] + within, firsts[target] + firing, time, -before, place.name))
     return edges
 
 
-def _behind(edges: list[Edge], size: int, transition: int) -> list[Edge]:
+def _behind(edges: list[NetEdge], size: int, transition: int) -> list[NetEdge]:
     """The edges from which a way leads to the transition: what else there is does not hold it back."""
-    into: list[list[Edge]] = [[] for _ in range(size)]
+    into: list[list[NetEdge]] = [[] for _ in range(size)]
     for edge in edges:
         into[edge.target].append(edge)
     seen, waiting, kept = {transition}, [transition], []
@@ -183,7 +183,7 @@ def _behind(edges: list[Edge], size: int, transition: int) -> list[Edge]:
     return kept
 
 
-def _largest(edges: list[Edge], size: int) -> list[Edge]:
+def _largest(edges: list[NetEdge], size: int) -> list[NetEdge]:
     """The cycle with the largest ratio of time to tokens."""
     weights = [-edge.tokens * (size + 1) + (edge.tokens == 0) for edge in edges]
     if stuck := _positive_cycle(edges, weights, size):
@@ -191,7 +191,7 @@ def _largest(edges: list[Edge], size: int) -> list[Edge]:
             "net: each cycle must hold a token, or nothing on it can ever fire; these places lack tokens: "
             f"{quoted(dict.fromkeys(edge.place for edge in stuck))}; put tokens on the cycle"
         )
-    found: list[Edge] = []
+    found: list[NetEdge] = []
     time, tokens = 0, 1
     while True:
         weights = [edge.time * tokens - edge.tokens * time for edge in edges]
@@ -202,12 +202,12 @@ def _largest(edges: list[Edge], size: int) -> list[Edge]:
         time, tokens = sum(edge.time for edge in found), sum(edge.tokens for edge in found)
 
 
-def _any_cycle(edges: list[Edge], size: int) -> list[Edge]:
+def _any_cycle(edges: list[NetEdge], size: int) -> list[NetEdge]:
     """A cycle, where none takes time: as each transition has a producer behind it, there is one."""
     return _positive_cycle(edges, [1] * len(edges), size)
 
 
-def _positive_cycle(edges: list[Edge], weights: list[int], size: int) -> list[Edge]:
+def _positive_cycle(edges: list[NetEdge], weights: list[int], size: int) -> list[NetEdge]:
     """The edges of a cycle of positive weight, in the order of the flow, or none where there is no such cycle.
 
     Longest ways by relaxation from all nodes at once; a cycle shows in the edges by which nodes were last reached.
@@ -235,7 +235,7 @@ def _positive_cycle(edges: list[Edge], weights: list[int], size: int) -> list[Ed
     return []
 
 
-def _cycle_of(edges: list[Edge], last: list[int]) -> list[Edge]:
+def _cycle_of(edges: list[NetEdge], last: list[int]) -> list[NetEdge]:
     """A cycle among the edges by which nodes were last reached."""
     seen = [0] * len(last)
     for start in range(len(last)):
@@ -248,8 +248,8 @@ def _cycle_of(edges: list[Edge], last: list[int]) -> list[Edge]:
     return []
 
 
-def _round(edges: list[Edge], last: list[int], node: int) -> list[Edge]:
-    found: list[Edge] = []
+def _round(edges: list[NetEdge], last: list[int], node: int) -> list[NetEdge]:
+    found: list[NetEdge] = []
     at = node
     while not found or at != node:
         found.append(edges[last[at]])

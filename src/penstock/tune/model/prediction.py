@@ -13,7 +13,7 @@ from penstock.errors import ModelError, quoted
 from penstock.tune.model.net import Net, lacking
 from penstock.tune.model.platform import Platform, Task
 from penstock.tune.model.platform_net import blocks_a_firing, net_of, queue_places, workers
-from penstock.tune.model.simulate import FIRINGS, Run, simulate
+from penstock.tune.model.simulate import FIRINGS, NetRun, simulate
 
 BUSY = Fraction(97, 100)
 """From this share on a core is taken for what limits the program."""
@@ -84,7 +84,7 @@ def predict(platform: Platform, *, firings: int = FIRINGS, seed: int = 0) -> Pre
     )
 
 
-def _check_progress(platform: Platform, run: Run) -> None:
+def _check_progress(platform: Platform, run: NetRun) -> None:
     """Every task must get on, or a part of the net is stuck while another runs."""
     stuck = [task.name for task in platform.tasks if rate(platform, run, task) == 0]
     if not stuck:
@@ -97,19 +97,19 @@ def _check_progress(platform: Platform, run: Run) -> None:
     )
 
 
-def rate(platform: Platform, run: Run, task: Task) -> Fraction:
+def rate(platform: Platform, run: NetRun, task: Task) -> Fraction:
     """The blocks that a task and its copies finish in one unit of time."""
     firings = sum(run.count(name) for name in workers(platform, task))
     return firings * blocks_a_firing(platform, task) / run.time
 
 
-def shares(platform: Platform, run: Run, task: Task) -> dict[str, Fraction]:
+def shares(platform: Platform, run: NetRun, task: Task) -> dict[str, Fraction]:
     """Which share of a flexible task's work each core does."""
     counts = {core: run.count(name) for name, core in workers(platform, task).items()}
     return {core: Fraction(count, max(sum(counts.values()), 1)) for core, count in counts.items()}
 
 
-def critical(net: Net, run: Run, utilisation: Mapping[str, Fraction]) -> str:
+def critical(net: Net, run: NetRun, utilisation: Mapping[str, Fraction]) -> str:
     """What limits the throughput: a core that is always busy, or where none is, the room that is most often used up.
 
     Room that is used up while every core idles at times means that cores wait for each other through it.
@@ -122,7 +122,7 @@ def critical(net: Net, run: Run, utilisation: Mapping[str, Fraction]) -> str:
     return fullest if run.empty(fullest) > 0 else core
 
 
-def latencies(platform: Platform, run: Run) -> tuple[Fraction, Fraction]:
+def latencies(platform: Platform, run: NetRun) -> tuple[Fraction, Fraction]:
     """The mean latency of the blocks that ended in the time told about, and that of the slowest hundredth.
 
     The n-th block to end is taken for the n-th to start, as in a stream that keeps its order.
@@ -141,7 +141,7 @@ def latencies(platform: Platform, run: Run) -> tuple[Fraction, Fraction]:
     return Fraction(int(taken.sum()), len(taken) * run.net.ticks), Fraction(int(slow), run.net.ticks)
 
 
-def _times(platform: Platform, run: Run, task: Task, times: Any, first: bool) -> Any:
+def _times(platform: Platform, run: NetRun, task: Task, times: Any, first: bool) -> Any:
     """When each block of a task started, or ended: with its first token, or with its last."""
     numbers = [run.net.number[name] for name in workers(platform, task)]
     found = np.sort(times[np.isin(run.log_who, numbers)])
@@ -154,7 +154,7 @@ def _extreme(arrays: list[Any], choose: Any) -> Any:
     return choose.reduce([array[:many] for array in arrays])
 
 
-def _busy(net: Net, run: Run, core: str) -> Fraction:
+def _busy(net: Net, run: NetRun, core: str) -> Fraction:
     return run.utilisation(core) if core in net.cores else Fraction(0)
 
 

@@ -21,7 +21,7 @@ SUMMABLE = float(1 << 62)
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
+class TransitionFiring:
     """One firing of a transition, with its start and its end."""
 
     transition: str
@@ -30,7 +30,7 @@ class Firing:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class NetRun:
     """What a net did between two instants of a run, `begin` and `end`.
 
     Where `is_periodic`, the states at both are equal, so that all numbers hold for ever from `begin` on, exactly.
@@ -59,11 +59,13 @@ class Run:
         return self.end - self.begin
 
     @property
-    def log(self) -> tuple[Firing, ...]:
+    def log(self) -> tuple[TransitionFiring, ...]:
         """The firings that were kept, in the order of their starts."""
         names, ticks = self.net.transitions, self.net.ticks
         rows = zip(self.log_who.tolist(), self.log_starts.tolist(), self.log_ends.tolist(), strict=True)
-        return tuple(Firing(names[who].name, Fraction(begin, ticks), Fraction(end, ticks)) for who, begin, end in rows)
+        return tuple(
+            TransitionFiring(names[who].name, Fraction(begin, ticks), Fraction(end, ticks)) for who, begin, end in rows
+        )
 
     def count(self, transition: str) -> int:
         """How many firings of a transition ended in that time."""
@@ -115,7 +117,7 @@ def simulate(
     may_stop: bool = False,
     log: int = 0,
     logged: Iterable[str] | None = None,
-) -> Run:
+) -> NetRun:
     """Run a net from its first marking.
 
     Where every time is constant, the run ends as soon as a state has come back, and tells about one period. Else it
@@ -130,7 +132,7 @@ def simulate(
     """
     _check(net, firings, seed, logged)
     names = frozenset(logged) if logged is not None else frozenset(t.name for t in net.transitions)
-    machine = Machine(net, seed, names, log)
+    machine = NetSimulation(net, seed, names, log)
     if until is not None:
         return machine.through(until, may_stop)
     if may_stop:
@@ -174,7 +176,7 @@ class Mark:
         )
 
 
-class Machine:
+class NetSimulation:
     """A net that runs."""
 
     def __init__(self, net: Net, seed: int, logged: frozenset[str], log: int) -> None:
@@ -201,7 +203,7 @@ class Machine:
                 return int(why)
             self.tables = with_more_events(self.tables)
 
-    def period(self, firings: int) -> Run:
+    def period(self, firings: int) -> NetRun:
         """Run until a state comes back. Brent's way: look for one state only, and for a later one ever more rarely."""
         kept, instants = self.mark(), 1
         sought: int | None = None
@@ -219,7 +221,7 @@ class Machine:
                 half, kept, instants = kept if self.fired > firings // 64 else None, now, 2 * instants
                 sought = int(event_loop.fingerprint(self.tables.numbers))
 
-    def stretch(self, firings: int) -> Run:
+    def stretch(self, firings: int) -> NetRun:
         """Run so long, and leave the beginning out of the account."""
         begin = self.reached(firings // 5)
         return self.run(begin, self.reached(firings))
@@ -230,7 +232,7 @@ class Machine:
             raise self.stopped()
         return self.mark()
 
-    def whole(self, firings: int) -> Run:
+    def whole(self, firings: int) -> NetRun:
         """Run until nothing is left to fire, and tell about all of it."""
         begin = self.mark()
         if self.advance(firings) != event_loop.STOPPED:
@@ -240,7 +242,7 @@ class Machine:
             )
         return self.run(begin, self.mark(), has_stopped=True)
 
-    def through(self, until: int | Fraction, may_stop: bool) -> Run:
+    def through(self, until: int | Fraction, may_stop: bool) -> NetRun:
         begin = self.mark()
         ticks = int(Fraction(until) * self.net.ticks)
         if not 0 < ticks < LONGEST:  # nothing can be said of no time
@@ -272,7 +274,7 @@ class Machine:
             np.argsort(transitions[:, event_loop.KEY]),
         )
 
-    def run(self, begin: Mark, end: Mark, is_periodic: bool = False, has_stopped: bool = False) -> Run:
+    def run(self, begin: Mark, end: Mark, is_periodic: bool = False, has_stopped: bool = False) -> NetRun:
         if end.now == begin.now and not has_stopped:
             raise ModelError(
                 f"simulate: there must be enough firings for time to pass; {self.fired:,} were too few; allow more"
@@ -285,7 +287,7 @@ class Machine:
             )
         ticks = self.net.ticks
         who, starts, ends = self.tables.log[: self.tables.numbers[event_loop.LOGGED]].T
-        return Run(
+        return NetRun(
             net=self.net,
             begin=Fraction(begin.now, ticks),
             end=Fraction(end.now, ticks),
