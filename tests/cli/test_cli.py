@@ -32,9 +32,9 @@ def test_the_picture_of_the_demo_is_not_written_through_a_link(tmp_path: Path, m
     precious.write_text("precious")
     (tmp_path / "penstock-taxi.svg").symlink_to(precious)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    path = demo._written("picture", None)
+    path = demo._write_picture("picture", None)
     assert path.parent == tmp_path and path.read_text() == "picture" and path.stat().st_mode & 0o777 == 0o600
-    assert demo._written("picture", None) != path
+    assert demo._write_picture("picture", None) != path
     assert precious.read_text() == "precious"
 
 

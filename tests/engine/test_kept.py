@@ -18,7 +18,7 @@ from penstock.engine.packed import packed, unpacked
 from penstock.engine.run import Run
 from penstock.graph import reference
 from penstock.graph.reference import Result
-from penstock.graph.signal_indices import resolved
+from penstock.graph.signal_indices import resolve_indices
 from penstock.graph.tree import Tree, check_signals
 
 
@@ -27,7 +27,7 @@ def pieces(case: Case, cuts: random.Random) -> Iterator[list[Batch]]:
     tree = Tree(case.leaves)
     columns = Run(case.leaves).plan.columns
     piece: list[Batch] = []
-    for batch in batches(tree.source, resolved(check_signals(tree, case.control), tree.source), 3, columns):
+    for batch in batches(tree.source, resolve_indices(check_signals(tree, case.control), tree.source), 3, columns):
         piece.append(replace(batch, is_last=False))
         if cuts.random() < 0.4:
             yield piece

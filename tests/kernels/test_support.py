@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from penstock.kernels import support
 
-SCOPES = {"plain": support.PLAIN, "compiled": support.compiled()}
+SCOPES = {"plain": support.PLAIN, "compiled": support.compiled_scope()}
 
 BYTES = (
     st.binary(max_size=12)

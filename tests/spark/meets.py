@@ -18,7 +18,7 @@ from tests.property.records import Level, Tally, Tick
 import penstock as ps
 from penstock.graph import nodes as n
 from penstock.graph import types
-from penstock.graph.tree import At, Tree, handled
+from penstock.graph.tree import At, Tree, handled_signals
 
 
 @dataclass(frozen=True)
@@ -220,7 +220,7 @@ def from_meet_seed(seed: int) -> MeetCase:
     # every signal that was emitted finds a handler
     points = [grower.add(f"{point}.map(last=lambda k, state: tally(k, state), state=Tally){ON}") for point in points]
     leaves = tuple(grower.made[point].node for point in points)
-    known = handled(Tree(leaves).nodes)
+    known = handled_signals(Tree(leaves).nodes)
     control = []
     for _ in range(chance.choice([0, 0, 1, 3]) if Level in known else 0):
         control.append(ps.at(chance.randint(0, grower.rows), Level(chance.randint(0, 9))))

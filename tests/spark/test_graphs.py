@@ -18,12 +18,12 @@ from tests.property.graphs import Case, from_seed
 
 import penstock as ps
 from penstock.graph import nodes as n
+from penstock.graph.rebase import rebase
 from penstock.graph.reference import Result
 from penstock.graph.source import Items
 from penstock.graph.tree import Tree
 from penstock.plan.beginnings import alignable
 from penstock.plan.cut import cut
-from penstock.plan.moving import moved
 from penstock.spark.driver.spark_run import SparkRun
 
 KEYED = (
@@ -81,7 +81,7 @@ def over_files(case: Case, folder: Path, chance: random.Random) -> tuple[n.Graph
         return case.leaves  # Parquet has no form of some type
     made: dict[n.GraphNode, n.GraphNode] = {tree.source: read}
     for node in tree.nodes[1:]:
-        made[node] = moved(node, made[node.inputs[0]])
+        made[node] = rebase(node, made[node.inputs[0]])
     return tuple(made[leaf] for leaf in case.leaves)
 
 

@@ -17,7 +17,7 @@ from penstock.plan.balance import loops_of
 from penstock.plan.node_profile import Profile
 from penstock.tune.adviser import Advice
 from penstock.tune.machine_costs import MachineCosts
-from penstock.tune.plan_search import every_mapping, moved
+from penstock.tune.plan_search import every_mapping, neighbours
 
 HERE: dict[str, Any] = {"spark": False, "compile": False}
 """Interpreted, because to compile the loops of a small run takes longer than the run."""
@@ -312,4 +312,4 @@ def test_all_mappings_are_the_ways_to_part_the_loops() -> None:
 
 
 def test_a_move_changes_one_loop_or_swaps_two() -> None:
-    assert set(moved((0, 1), 2)) == {(1, 1), (0, 0), (1, 0)}
+    assert set(neighbours((0, 1), 2)) == {(1, 1), (0, 0), (1, 0)}

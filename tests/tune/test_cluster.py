@@ -15,7 +15,7 @@ from penstock.spark.driver import batch
 from penstock.tune.cluster import SPLIT_BYTES, TASKS_A_CORE, Cluster, DataSize, point, tasks_of
 from penstock.tune.job_costs import JobCost, StageCost, costs, hot_share
 from penstock.tune.job_profile import JobProfile
-from penstock.tune.scaling import Scaling, scaled
+from penstock.tune.scaling import Scaling, predict_scaling
 from penstock.tune.schedule import SIMULATED, Slots, _flowing, makespan
 from penstock.tune.synthetic_profile import synthetic_profile
 
@@ -215,7 +215,7 @@ def test_the_share_of_the_hottest_bucket_stays() -> None:
 
 @pytest.fixture
 def scaling() -> Scaling:
-    return scaled(synthetic_profile(["a", "b"], JOB), [1, 2, 8, 64, 512], DataSize(10e9))
+    return predict_scaling(synthetic_profile(["a", "b"], JOB), [1, 2, 8, 64, 512], DataSize(10e9))
 
 
 def test_where_it_stops_scaling(scaling: Scaling) -> None:
@@ -231,7 +231,7 @@ def test_where_it_stops_scaling(scaling: Scaling) -> None:
 
 def test_a_job_of_work_alone_goes_on() -> None:
     endless = JobCost((replace(READ, fixed_s=0.0, per_peer_s=0.0),))
-    assert scaled(synthetic_profile(["a"], endless), [1], DataSize(1e12)).stops_at is None
+    assert predict_scaling(synthetic_profile(["a"], endless), [1], DataSize(1e12)).stops_at is None
 
 
 def test_the_table_and_the_picture(scaling: Scaling, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_a_notebook_without_altair_shows_the_table(scaling: Scaling, monkeypatch
 @pytest.mark.parametrize("executors", [[], [0], [-1], [1.5], [True], [None], 8, "8"])
 def test_wrong_executors(executors: object) -> None:
     with pytest.raises(ModelError, match="executors must be"):
-        scaled(synthetic_profile(["a"]), executors, DataSize(1e9))  # type: ignore[arg-type]
+        predict_scaling(synthetic_profile(["a"]), executors, DataSize(1e9))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("size", [0, -1, float("nan"), float("inf")])

@@ -14,7 +14,7 @@ import penstock as ps
 from penstock.errors import GraphError, ModelError, PenstockError
 from penstock.plan.balance import loops_of
 from penstock.plan.node_profile import NodeProfile, Profile
-from penstock.tune.core_tasks import filled
+from penstock.tune.core_tasks import fill_cores
 from penstock.tune.machine_costs import MachineCosts
 from penstock.tune.model import Drawn, Traced
 from penstock.tune.node_costs import NodeCosts
@@ -251,9 +251,9 @@ def test_fewer_places_hold_up_the_cores() -> None:
 
 
 def test_shares_of_copies() -> None:
-    assert filled([1.0, 1.0], 2.0) == (0.5, 0.5)
-    assert filled([0.0, 1.0, 5.0], 3.0) == pytest.approx((2 / 3, 1 / 3, 0.0))
-    assert filled([0.0, 0.0], 0.0) == (1.0, 0.0)
+    assert fill_cores([1.0, 1.0], 2.0) == (0.5, 0.5)
+    assert fill_cores([0.0, 1.0, 5.0], 3.0) == pytest.approx((2 / 3, 1 / 3, 0.0))
+    assert fill_cores([0.0, 0.0], 0.0) == (1.0, 0.0)
 
 
 def test_a_model_can_be_read_and_drawn() -> None:

@@ -26,7 +26,7 @@ def advise(
     if path is not None and size is not None:
         raise GraphError("advise: --size is for data that is made; leave it out with --input")
     console, app = Console(highlight=False, soft_wrap=True, markup=False), app_of(target)
-    own, of_data = app.chosen(settings, makes_data=path is None)
+    own, of_data = app.choose_settings(settings, makes_data=path is None)
     with tempfile.TemporaryDirectory() as folder:
         if path is None:
             app.module.generate(folder, app.size if size is None else size, seed, **of_data)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import penstock as ps
 from penstock.cli import own
 from penstock.cli.commands import APP_NAMES
-from penstock.cli.settings import Setting, chosen, settings_of
+from penstock.cli.settings import Setting, parse_settings, settings_of
 from penstock.errors import GraphError
 
 PARTS = ("build", "generate", "read", "USUAL_SIZE", "SIZE_UNIT")
@@ -62,10 +62,10 @@ class App:
         """What may be set of the data that is made."""
         return settings_of(self.module.generate)
 
-    def chosen(self, given: Sequence[str], *, makes_data: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    def choose_settings(self, given: Sequence[str], *, makes_data: bool) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings that are given: of how it works, and of the data, if any is made."""
         own, data = self.settings, self.data_settings
-        found = chosen(given, own | data, self.name)
+        found = parse_settings(given, own | data, self.name)
         of_data = {name: value for name, value in found.items() if name not in own}
         if of_data and not makes_data:
             name = next(iter(of_data))
@@ -82,8 +82,8 @@ class App:
     def stream(self, path: str | Path, settings: dict[str, Any]) -> ps.Stream:
         """The result alone, for a stream that runs, or for a file."""
         if self.makes_file:
-            source = self.module.read(path, **_taken(self.module.read, settings))
-            settings = _taken(self.module.build, settings)
+            source = self.module.read(path, **_own_settings(self.module.read, settings))
+            settings = _own_settings(self.module.build, settings)
         else:
             source = self.module.read(path)
         found: ps.Stream = self.module.build(source, **settings)
@@ -91,7 +91,7 @@ class App:
 
     def save(self, file: BinaryIO, batches: Iterator[Any], settings: dict[str, Any]) -> None:
         """Write the result as the file that it is."""
-        self.module.save(file, batches, **_taken(self.module.save, settings))
+        self.module.save(file, batches, **_own_settings(self.module.save, settings))
 
     def options(self, given: dict[str, Any]) -> dict[str, Any]:
         """The options of a run: those that are given, and else its own."""
@@ -101,7 +101,7 @@ class App:
         return str(self.module.note(*others)) if others else ""
 
 
-def _taken(function: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
+def _own_settings(function: Callable[..., Any], settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that a function takes."""
     return {name: value for name, value in settings.items() if name in settings_of(function)}
 

@@ -47,10 +47,10 @@ def show(lines: int, picture: Path | None) -> None:
         _section(
             console, "The speed", _bars(speeds), "the same lines, the same rows written to Parquet, the same Spark"
         )
-    _section(console, "The picture", str(_written(pairs.draw().svg(), picture)))
+    _section(console, "The picture", str(_write_picture(pairs.draw().svg(), picture)))
 
 
-def _written(text: str, path: Path | None) -> Path:
+def _write_picture(text: str, path: Path | None) -> Path:
     """Where a picture was written: where the user wants it, or in a new file for temporary ones."""
     if path is not None:
         path.write_text(text, encoding="utf-8")
@@ -67,7 +67,7 @@ def _run(console: Console, spark: Any, pairs: ps.Stream, malformed: ps.Stream) -
     """Both results in one pass, with the progress while it runs, then the first rows and what was counted."""
     with Display(console) as display:
         run: Any = ps.prepare(pairs, malformed, spark=spark, on_progress=display)
-        seconds, (result, bad) = _timed(run.tables)
+        seconds, (result, bad) = _time(run.tables)
     dropped = f"{sum(bad.column('malformed').to_pylist()):,} malformed pairs in {bad.num_rows:,} lines were dropped"
     note = f"{result.num_rows:,} pairs in {seconds:.1f} s, with all compiling; {dropped}"
     _section(console, "The result", tables.rows(result, result.num_rows), note)
@@ -81,7 +81,7 @@ def _section(console: Console, title: str, content: RenderableType, note: str = 
         console.print(Padding(Text(note, "dim"), (0, 0, 1, INDENT), expand=False))
 
 
-def _timed(work: Callable[[], T]) -> tuple[float, T]:
+def _time(work: Callable[[], T]) -> tuple[float, T]:
     start = time.perf_counter()
     result = work()
     return time.perf_counter() - start, result
@@ -93,7 +93,7 @@ def _speeds(spark: Any, pairs: ps.Stream, files: list[Path], folder: Path, megab
         "Spark's own functions": lambda: by_split(spark, list(map(str, files)), folder / "spark"),
         "Penstock": lambda: pairs.write_parquet(folder / "penstock", spark=spark, mode="overwrite"),
     }
-    seconds = [{name: _timed(way)[0] for name, way in ways.items()} for _ in range(REPEATS)]
+    seconds = [{name: _time(way)[0] for name, way in ways.items()} for _ in range(REPEATS)]
     if not digest(folder / "penstock").equals(digest(folder / "spark")):
         raise ps.InternalError("demo: Spark's own functions and Penstock must give the same rows; they differ")
     return {name: megabytes / min(times[name] for times in seconds) for name in ways}

@@ -22,7 +22,7 @@ def run(request: Request) -> None:
     """Make the output of the input, in this process, whole or not at all; without an output, only tell its size."""
     console, app = Console(highlight=False), request.app
     _check(request)
-    settings, of_data = app.chosen(request.settings, makes_data=request.path is None)
+    settings, of_data = app.choose_settings(request.settings, makes_data=request.path is None)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always")
         path, source = request.path or folder, request.path

@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import penstock as ps
-from penstock.cli.settings import chosen, settings_of
+from penstock.cli.settings import parse_settings, settings_of
 from penstock.errors import GraphError, PenstockError, quoted
 
 
@@ -28,7 +28,7 @@ def load(target: str, settings: Sequence[str], folder: str | None = None) -> ps.
     module = _file(Path(place)) if place.endswith(".py") else import_module(place)
     found = _member(module, place, name)
     if callable(found) and not isinstance(found, type):
-        found = _called(target, found, settings, folder)
+        found = _call(target, found, settings, folder)
     elif folder is not None:
         raise GraphError(
             f"run: {target!r} must be a function of a folder, to be given one; it is {found!r}; leave out "
@@ -41,14 +41,14 @@ def load(target: str, settings: Sequence[str], folder: str | None = None) -> ps.
     return found
 
 
-def _called(target: str, function: Any, settings: Sequence[str], folder: str | None) -> Any:
+def _call(target: str, function: Any, settings: Sequence[str], folder: str | None) -> Any:
     known, given = settings_of(function, only_keywords=False), {}
     if folder is not None:
         if not known:
             raise GraphError(f"run: {target!r} must be a function of a folder, to be given one; it takes nothing")
         first = next(iter(known))
         given[first] = Path(folder) if Path in known.pop(first).types else folder
-    given |= chosen(settings, known, repr(target))
+    given |= parse_settings(settings, known, repr(target))
     try:
         return function(**given)
     except PenstockError:

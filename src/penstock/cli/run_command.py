@@ -107,7 +107,7 @@ def run(request: Request) -> None:
 
 def _app(request: Request, folder: str, console: Console) -> Workload:
     app = request.app
-    settings, of_data = app.chosen(request.settings, makes_data=request.path is None)
+    settings, of_data = app.choose_settings(request.settings, makes_data=request.path is None)
     if request.path is None:
         size = app.size if request.size is None else request.size
         with console.status(f"making {size:,} {app.unit}"):

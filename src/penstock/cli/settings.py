@@ -36,7 +36,7 @@ class Setting:
     def value(self, text: str) -> Any:
         """A text as the first of the types that it is a value of."""
         if not self.types:
-            return _guessed(text)
+            return _guess(text)
         for kind in self.types:
             try:
                 return _CONVERTED[kind](text)
@@ -59,7 +59,7 @@ def _none(text: str) -> None:
         raise ValueError(text)
 
 
-def _guessed(text: str) -> Any:
+def _guess(text: str) -> Any:
     try:
         return _WORDS[text.lower()] if text.lower() in _WORDS else ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -96,7 +96,7 @@ def _types(hint: Any, default: Any) -> tuple[Any, ...]:
     return tuple(kind for kind in _CONVERTED if kind in given)
 
 
-def chosen(given: Iterable[str], known: Mapping[str, Setting], what: str) -> dict[str, Any]:
+def parse_settings(given: Iterable[str], known: Mapping[str, Setting], what: str) -> dict[str, Any]:
     """The values of texts such as `window=10`, by name. `what` has the settings, for messages."""
     found: dict[str, Any] = {}
     for each in given:

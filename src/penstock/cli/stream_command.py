@@ -46,7 +46,7 @@ def _app(request: Request) -> ps.Stream:
     app = request.app
     if request.path is None:
         raise GraphError(f"run: {app.name} must be told where its files come; say --stream FOLDER")
-    settings, _ = app.chosen(request.settings, makes_data=False)
+    settings, _ = app.choose_settings(request.settings, makes_data=False)
     return app.stream(request.path, settings)
 
 

@@ -99,12 +99,12 @@ def batch_times(listed: Sequence[StreamProgress], first: StreamProgress | None) 
     for name in ("seconds of", "first", "median", "longest"):
         shown.add_column(name, justify="left" if name == "seconds of" else "right", no_wrap=True)
     for name in ("a batch", *longest.phases):
-        spent = [_spent(batch, name) for batch in (first or longest, longest)]
-        half = middle.median(_spent(batch, name) for batch in others)
+        spent = [_phase_seconds(batch, name) for batch in (first or longest, longest)]
+        half = middle.median(_phase_seconds(batch, name) for batch in others)
         style = "bold" if name == "a batch" else ""
         shown.add_row(name, f"{spent[0]:.2f}", f"{half:.2f}", f"{spent[1]:.2f}", style=style)
     return shown
 
 
-def _spent(batch: StreamProgress, phase: str) -> float:
+def _phase_seconds(batch: StreamProgress, phase: str) -> float:
     return batch.phases.get(phase, batch.seconds)

@@ -37,12 +37,12 @@ def trace(
     if path is not None and size is not None:
         raise GraphError("trace: --size is for data that is made; leave it out with --input")
     console, app = Console(highlight=False), app_of(target)
-    own, of_data = app.chosen(settings, makes_data=path is None)
+    own, of_data = app.choose_settings(settings, makes_data=path is None)
     with tempfile.TemporaryDirectory() as folder:
         if path is None:
             app.module.generate(folder, app.size if size is None else size, seed, **of_data)
         with console.status(f"running {target}"):
-            statistics = traced(app.stream(path or folder, own), cores, width, flexible)
+            statistics = trace_run(app.stream(path or folder, own), cores, width, flexible)
     if not statistics.firings:
         raise GraphError(f"trace: {target} had nothing to do; give it data")
     _write(statistics, drawn, f"{target} on {cores} cores{', with a flexible node' if flexible else ''}")
@@ -52,7 +52,9 @@ def trace(
     console.print(f"drawn to {drawn}", soft_wrap=True, markup=False)
 
 
-def traced(stream: ps.Stream, cores: int, width: int | None = None, is_flexible: bool = False, **options: Any) -> Any:
+def trace_run(
+    stream: ps.Stream, cores: int, width: int | None = None, is_flexible: bool = False, **options: Any
+) -> Any:
     """The statistics of a traced run on so many cores, with its nodes shared out by what they cost on one.
 
     Flexible is the node that gains the most by it, or, where none gains much, the dearest that can have copies. Unless

@@ -148,7 +148,7 @@ def state_text(progress: StreamProgress) -> str:
 
 def watch(stream: Watched, display: StreamDisplay) -> None:
     """Show a stream until it has ended or failed, or until an interrupt, which stops it."""
-    with _interrupted() as stop:
+    with _interrupt_event() as stop:
         pause = POLL_S
         while not stream.await_termination(pause) and not stop.is_set():
             began = time.monotonic()
@@ -160,7 +160,7 @@ def watch(stream: Watched, display: StreamDisplay) -> None:
 
 
 @contextlib.contextmanager
-def _interrupted() -> Iterator[threading.Event]:
+def _interrupt_event() -> Iterator[threading.Event]:
     """Is set by an interrupt, or when the process is asked to end. Another one acts as it would have without."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():

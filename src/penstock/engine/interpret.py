@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from penstock.graph import types
 from penstock.graph.function import Function, Parameter
-from penstock.graph.record import Record, checked
+from penstock.graph.record import Record, check_value
 from penstock.graph.source import to_plain
 from penstock.graph.values import Vector
 
@@ -32,7 +32,7 @@ class Row:
         return value.view(Vector) if isinstance(value, np.ndarray) else value.item()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._row[name] = checked(self._record, name, value)
+        self._row[name] = check_value(self._record, name, value)
 
 
 def interpreted(function: Function) -> Callable[..., Any]:

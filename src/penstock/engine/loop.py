@@ -30,7 +30,7 @@ from penstock.graph.record import Signal
 from penstock.graph.tree import Delivery
 from penstock.kernels import compile as compiler
 from penstock.kernels import support
-from penstock.kernels.address import addressed, addresses, can_address
+from penstock.kernels.address import address_source, addresses, can_address
 from penstock.kernels.fingerprint import fingerprint
 
 
@@ -184,7 +184,7 @@ class RunningLoop:
             )
         source, scope = without_comments(code.source), scope | functions | literals
         if by_address is not None:
-            source, views = addressed(source, CallBounds._fields, code.signature.arrays, by_address)
+            source, views = address_source(source, CallBounds._fields, code.signature.arrays, by_address)
             scope |= views
         return compiler.load(source, scope, identity)
 
@@ -407,5 +407,5 @@ _compiled_scope: dict[str, Any] = {}
 
 def _scope() -> dict[str, Any]:
     if not _compiled_scope:
-        _compiled_scope.update(support.compiled())
+        _compiled_scope.update(support.compiled_scope())
     return dict(_compiled_scope)

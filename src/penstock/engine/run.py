@@ -18,9 +18,9 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.letters import first_of_each, table_of
 from penstock.graph.reference import Result
-from penstock.graph.signal_indices import resolved
+from penstock.graph.signal_indices import resolve_indices
 from penstock.graph.tree import At, Places, check_signals
-from penstock.graph.watermarks import renamed, warn_late, with_watermarks
+from penstock.graph.watermarks import translate_option, warn_late, with_watermarks
 from penstock.plan.balance import BLOCK
 from penstock.plan.make import plan
 from penstock.plan.node_profile import Profile
@@ -56,7 +56,9 @@ class Run:
         """
         leaves, made = with_watermarks(leaves)
         options |= {
-            name: renamed(options[name], made) for name in ("mapping", "flexible", "context") if name in options
+            name: translate_option(options[name], made)
+            for name in ("mapping", "flexible", "context")
+            if name in options
         }
         self.options = Options.of(options)
         if self.options.cores > 1 and is_open:
@@ -174,7 +176,7 @@ class Run:
     def _batches(self) -> Iterator[Batch]:
         """What the source gives, with the signals from outside at their places."""
         planned, source = self.plan, self.plan.tree.source
-        given = (source, resolved(self.control, source), planned.sizes.source_items, planned.columns)
+        given = (source, resolve_indices(self.control, source), planned.sizes.source_items, planned.columns)
         return batches(*given, is_tolerant=planned.tree.is_guarded)
 
     # What was planned, and seen

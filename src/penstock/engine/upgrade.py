@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import CheckpointError, FunctionError, PenstockError, cause_of, quoted, reason_text, value_text
-from penstock.graph.record import checked
+from penstock.graph.record import check_value
 
 EMPTY = "_empty"
 """The field of a record that has none."""
@@ -84,7 +84,7 @@ def _values(where: str, state: Any, record: Any) -> dict[str, Any]:
     if not isinstance(given, Mapping):
         raise CheckpointError(f"{where}: upgrade must return a dict of fields and values; got {value_text(given)}")
     try:
-        return {name: checked(state, name, value) for name, value in given.items()}
+        return {name: check_value(state, name, value) for name, value in given.items()}
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
         raise CheckpointError(
             f"{where}: upgrade must return values that its fields can hold; {reason_text(error)}"

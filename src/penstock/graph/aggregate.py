@@ -77,12 +77,12 @@ _TAKES_TEXT = {
 }
 
 
-def _widened(t: pa.DataType) -> pa.DataType:
+def _wide_type(t: pa.DataType) -> pa.DataType:
     return pa.float64() if types.is_float(t) else pa.int64()
 
 
 _RESULTS: dict[str, Any] = {
-    "sum": _widened,
+    "sum": _wide_type,
     "mean": lambda t: pa.float64(),
     "variance": lambda t: pa.float64(),
     "min": lambda t: t,

@@ -91,7 +91,7 @@ def _by_case(sides: tuple[nodes.GraphNode, ...], cases: Cases, to: str | tuple[s
     _check_cases(sides, cases, to)
     assert to is not None
     taken = {name for side in sides for name in side.shape.scope}
-    present = _unused("_has", len(sides), taken)
+    present = _free_names("_has", len(sides), taken)
     fields = {name: t for side in sides for name, t in side.shape.fields.items() if types.is_scalar(t)}
     zeros = {name: False if pa.types.is_boolean(t) else 0 for name, t in fields.items()}
     joined = nodes.Join(sides, True, zeros, present, len(cases))
@@ -122,7 +122,7 @@ def _check_cases(sides: tuple[nodes.GraphNode, ...], cases: Cases, to: Any) -> N
         parameter_fields(f"align {case}", plain, scope)
 
 
-def _unused(prefix: str, number: int, taken: set[str]) -> tuple[str, ...]:
+def _free_names(prefix: str, number: int, taken: set[str]) -> tuple[str, ...]:
     """Names that nobody has."""
     free = (f"{prefix}{at}" for at in count())
     names = (name for name in free if name not in taken)
@@ -141,7 +141,7 @@ def split(stream: Stream, routes: Sequence[Any], outputs: int | None, state: typ
             f"outputs={outputs!r}"
         )
     fields = stream.node.shape.fields
-    names = _unused("_to", outputs, set(stream.node.shape.scope))
+    names = _free_names("_to", outputs, set(stream.node.shape.scope))
     decided = nodes.Map(stream.node, state, (), ((names if outputs > 1 else names[0], routes[0]),))
     found = []
     for name in names:

@@ -27,10 +27,10 @@ def call_on_columns(node: MapColumns, columns: Sequence[pa.Array], rows: int) ->
         given = dict(zip(node.types, given if isinstance(given, tuple) else (given,), strict=False))
     if set(given) != set(node.types):
         raise DataError(f"{node.label}: must give the columns {list(node.types)}; got {list(given)}")
-    return {name: _checked(node, name, given[name], rows) for name in node.types}
+    return {name: _check_column(node, name, given[name], rows) for name in node.types}
 
 
-def _checked(node: MapColumns, name: str, column: Any, rows: int) -> pa.Array:
+def _check_column(node: MapColumns, name: str, column: Any, rows: int) -> pa.Array:
     wanted = node.types[name]
     try:
         if isinstance(column, pa.ChunkedArray):

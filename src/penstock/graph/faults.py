@@ -30,7 +30,7 @@ class FaultKind(StrEnum):
     BAD_UTF8 = "bad_utf8"
 
 
-def shown(value: Any, limit: int = 80) -> str:
+def short_value(value: Any, limit: int = 80) -> str:
     """A value for a message, cut where it is long, without building the whole text of a huge one."""
     if hides_values():
         return HIDDEN
@@ -44,11 +44,13 @@ def function_error(
     function: Function, error: BaseException, index: int, item: Mapping[str, Any], place: str | None = None
 ) -> FunctionError:
     """A function of the user's raised: on an item, or at a place between items."""
-    fields = ", ".join(f"{name}={shown(value)}" for name, value in item.items() if not name.startswith("#"))
+    fields = ", ".join(f"{name}={short_value(value)}" for name, value in item.items() if not name.startswith("#"))
     reason = f"{type(error).__name__}: {reason_text(error)}" if str(error) else type(error).__name__
     arguments = getattr(error, "called_with", {})
     called = ", ".join(
-        f"{name}={shown(value)}" for name, value in arguments.items() if shown(value) != shown(item.get(name))
+        f"{name}={short_value(value)}"
+        for name, value in arguments.items()
+        if short_value(value) != short_value(item.get(name))
     )
     if place is None:
         place = f"on item {index} ({fields})" if fields else f"where the region before item {index} ends"
@@ -117,5 +119,5 @@ def late_item(node: KeyedAggregate, what: str, index: int) -> DataError:
 
 def key_place(key: Mapping[str, Any]) -> str:
     """Where a function was called that ends a key."""
-    fields = ", ".join(f"{name}={shown(value)}" for name, value in key.items())
+    fields = ", ".join(f"{name}={short_value(value)}" for name, value in key.items())
     return f"at the end of the stream, for the key {fields}" if fields else "at the end of the stream"

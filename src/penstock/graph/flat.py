@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from penstock.graph import types
-from penstock.graph.split import chosen
+from penstock.graph.split import choose_columns
 
 
 def flatten(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -52,8 +52,8 @@ def empty(schema: pa.Schema) -> pa.RecordBatch:
     return flatten(pa.RecordBatch.from_arrays([pa.array([], t) for t in schema.types], schema=schema))
 
 
-def wanted(schema: pa.Schema, columns: Collection[str] | None) -> tuple[list[str], list[str]]:
+def flat_columns(schema: pa.Schema, columns: Collection[str] | None) -> tuple[list[str], list[str]]:
     """The flat columns to give (see `chosen`), and the columns of the schema that they are made of."""
     roots = {flat: field.name for field in schema for flat in empty(pa.schema([field])).schema.names}
-    flat = chosen({field.name: field.type for field in empty(schema).schema}, columns)
+    flat = choose_columns({field.name: field.type for field in empty(schema).schema}, columns)
     return flat, list(dict.fromkeys(roots[name] for name in flat))

@@ -150,7 +150,7 @@ def bind(
     parameters = _parameters(where, function, scope, records or {})
     taken = _snapshot(function)
     found = _facts(function, taken, parameters)
-    declared = _declared(where, function, wanted, results)
+    declared = _declared_types(where, function, wanted, results)
     call = taken.plain if taken is not None and found.reason is None else function
     unbound = Function(
         where, call, parameters, declared or (), results is not None, found.may_raise, found.reason, taken
@@ -273,7 +273,7 @@ def _facts(function: Any, taken: Snapshot | None, parameters: tuple[Parameter, .
     return facts(taken, views)  # type: ignore[arg-type]
 
 
-def _declared(where: str, function: Any, wanted: Any, results: int | None) -> tuple[pa.DataType, ...] | None:
+def _declared_types(where: str, function: Any, wanted: Any, results: int | None) -> tuple[pa.DataType, ...] | None:
     if wanted is None:
         wanted = getattr(getattr(function, "py_func", function), "__annotations__", {}).get("return")
         if isinstance(wanted, str):
@@ -290,7 +290,7 @@ def _declared(where: str, function: Any, wanted: Any, results: int | None) -> tu
     listed = wanted if isinstance(wanted, tuple) else arguments if results is not None and arguments else (wanted,)
     if len(listed) != (results or 1):
         raise GraphError(f"{where}: must be declared with {results or 1} types; got {wanted!r}")
-    return tuple(types.declared(t, where) for t in listed)
+    return tuple(types.declared_type(t, where) for t in listed)
 
 
 def _result_types(
@@ -313,14 +313,14 @@ def _result_types(
     if declared is not None:
         return declared
     if probe is None:
-        raise _undeclared(function, "")
-    return tuple(_probed(function, probe, results))
+        raise _undeclared_error(function, "")
+    return tuple(_probe_types(function, probe, results))
 
 
-def _probed(function: Function, probe: Any, results: int | None) -> list[pa.DataType]:
+def _probe_types(function: Function, probe: Any, results: int | None) -> list[pa.DataType]:
     returned = probe(function)
     if returned is None:
-        raise _undeclared(function, ", and no item among the first ones reached it to show")
+        raise _undeclared_error(function, ", and no item among the first ones reached it to show")
     given = returned if results is not None else (returned,)
     if not isinstance(given, tuple) or len(given) != (results or 1):
         raise GraphError(f"{function.where}: must give a tuple of {results}; got {returned!r}")
@@ -330,7 +330,7 @@ def _probed(function: Function, probe: Any, results: int | None) -> list[pa.Data
         raise GraphError(f"{function.where}: {error}; at {function.location}") from None
 
 
-def undeclared(function: Function) -> Undeclared:
+def undeclared_error(function: Function) -> Undeclared:
     """The error of one who asks for a type before a run has seen it."""
     return Undeclared(
         f"{function.where}: does not compile ({function.reason}), so the type of its result is seen only when a run "
@@ -339,7 +339,7 @@ def undeclared(function: Function) -> Undeclared:
     )
 
 
-def _undeclared(function: Function, why: str) -> GraphError:
+def _undeclared_error(function: Function, why: str) -> GraphError:
     return GraphError(
         f"{function.where}: does not compile ({function.reason}), so the type of its result must be declared{why}; "
         f"annotate it, or write ps.returns(float, function); at {function.location}"

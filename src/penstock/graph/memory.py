@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from penstock.graph.flat import flatten, wanted
-from penstock.graph.split import Split, joined
+from penstock.graph.flat import flat_columns, flatten
+from penstock.graph.split import Split, join_splits
 
 
 def pieces(batches: Iterable[pa.RecordBatch], flat: list[str], at_most: int) -> Iterator[pa.RecordBatch]:
@@ -41,7 +41,7 @@ class Slice(Split):
         return int(self.table.num_rows)
 
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
-        flat, roots = wanted(self.table.schema, columns)
+        flat, roots = flat_columns(self.table.schema, columns)
         return pieces(self.table.select(roots).to_batches(), flat, at_most)
 
     def __reduce__(self) -> Any:
@@ -49,10 +49,10 @@ class Slice(Split):
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as writer:
             writer.write_table(self.table)
-        return _unpickled, (self.name, sink.getvalue().to_pybytes(), self.start)
+        return _unpickle, (self.name, sink.getvalue().to_pybytes(), self.start)
 
 
-def _unpickled(name: str, stream: Any, start: int) -> Slice:
+def _unpickle(name: str, stream: Any, start: int) -> Slice:
     return Slice(name, pa.ipc.open_stream(stream).read_all(), start)
 
 
@@ -77,7 +77,7 @@ class Fragment(Split):
         return str(self.fragment.path)
 
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
-        flat, roots = wanted(self.schema, columns)
+        flat, roots = flat_columns(self.schema, columns)
         # Arrow reads ahead by itself; a little is enough, and more is only memory.
         batches = self.fragment.to_batches(schema=self.schema, columns=roots, batch_readahead=2)
         return pieces(batches, flat, at_most)
@@ -99,7 +99,7 @@ class AllBatches(Split):
         return 0
 
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
-        flat, _ = wanted(self.data.schema, columns)
+        flat, _ = flat_columns(self.data.schema, columns)
         return pieces(self.data.to_batches(), flat, at_most)
 
     def __reduce__(self) -> Any:
@@ -116,7 +116,7 @@ def fragments(name: str, data: Any, about_bytes: int) -> Sequence[Split]:
         return [AllBatches(name, data)]
     if not all(hasattr(fragment, "path") for fragment in found):
         return [AllBatches(name, data)]
-    return joined((Fragment(f, data.schema, _size(f)) for f in found), about_bytes)
+    return join_splits((Fragment(f, data.schema, _size(f)) for f in found), about_bytes)
 
 
 def _size(fragment: Any) -> int:

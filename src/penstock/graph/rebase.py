@@ -7,7 +7,7 @@ from typing import Any
 from penstock.graph import nodes as n
 
 
-def moved(node: n.GraphNode, *inputs: n.GraphNode) -> Any:
+def rebase(node: n.GraphNode, *inputs: n.GraphNode) -> Any:
     """The same node behind others of the same shapes. Its functions stay bound as they are."""
     made = object.__new__(type(node))
     made.__dict__.update(node.__dict__)

@@ -43,7 +43,7 @@ def layout_of(cls: type, scope: dict[str, Any]) -> RecordLayout:
     initial: dict[str, Any] = {}
     for base in reversed(cls.__mro__[1:]):
         if isinstance(known := vars(base).get("layout"), RecordLayout):
-            fields += [(name, *_described(known.dtype[name])) for name in known.initial if name not in initial]
+            fields += [(name, *_field_type(known.dtype[name])) for name in known.initial if name not in initial]
             initial |= {name: getattr(cls, name, value) for name, value in known.initial.items()}
     try:
         annotations = inspect.get_annotations(cls, locals=scope, eval_str=True)
@@ -60,7 +60,7 @@ def layout_of(cls: type, scope: dict[str, Any]) -> RecordLayout:
     return RecordLayout(dtype, initial)
 
 
-def _described(dtype: np.dtype) -> tuple[Any, ...]:
+def _field_type(dtype: np.dtype) -> tuple[Any, ...]:
     return (dtype,) if dtype.subdtype is None else dtype.subdtype
 
 
@@ -85,12 +85,12 @@ def _initial(cls: type, name: str, annotation: Any) -> Any:
     if default is None:
         return annotation()
     try:
-        return _checked(cls, name, annotation, default)
+        return _check_scalar(cls, name, annotation, default)
     except (TypeError, ValueError, OverflowError) as error:
         raise GraphError(str(error)) from None
 
 
-def _checked(cls: type, name: str, kind: type, value: Any) -> Any:
+def _check_scalar(cls: type, name: str, kind: type, value: Any) -> Any:
     try:
         return accept(value, declared_scalar(kind))
     except OverflowError:
@@ -100,14 +100,14 @@ def _checked(cls: type, name: str, kind: type, value: Any) -> Any:
         raise TypeError(f"{cls.__name__}.{name} must be {kind.__name__}; got {was}") from None
 
 
-def checked(cls: type[Record], name: str, value: Any) -> Any:
+def check_value(cls: type[Record], name: str, value: Any) -> Any:
     """A value as the field of a record holds it; an error where the field cannot hold it as it is."""
     initial = cls.layout.initial.get(name)
     if initial is None:
         raise AttributeError(f"{cls.__name__} has the fields {quoted(cls.layout.initial)}; got {name!r}")
     if isinstance(initial, np.ndarray):
         return _elements(cls, name, value, initial).view(Vector)
-    return _checked(cls, name, type(initial), value)
+    return _check_scalar(cls, name, type(initial), value)
 
 
 def _elements(cls: type, name: str, value: Any, held: np.ndarray) -> np.ndarray:
@@ -152,7 +152,7 @@ class Record:
                 raise GraphError(str(error)) from None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        held = checked(type(self), name, value)
+        held = check_value(type(self), name, value)
         if isinstance(held, np.ndarray) and name in vars(self):
             getattr(self, name)[...] = held  # as in an array of records: who holds the array sees it change
         else:

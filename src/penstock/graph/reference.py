@@ -35,8 +35,8 @@ from penstock.graph.function import Function
 from penstock.graph.letters import Letter, fault_text, first_of_each, letter, reason
 from penstock.graph.needs import Names, needs
 from penstock.graph.record import Record, Signal
-from penstock.graph.reference_folds import KEY, Accumulators, OpenWindows, Own, Parents, key_fields, merged
-from penstock.graph.signal_indices import resolved
+from penstock.graph.reference_folds import KEY, Accumulators, OpenWindows, Own, Parents, key_fields, merge_fields
+from penstock.graph.signal_indices import resolve_indices
 from penstock.graph.source import beyond_error, fill_plain, from_plain, null_error, to_plain
 from penstock.graph.split import BAD
 from penstock.graph.tree import At, Delivery, Tree, check_signals, never_reached
@@ -62,7 +62,7 @@ def run(
     With `is_open` more may come: what only the end of a stream gives is left out.
     """
     tree = Tree(with_watermarks(leaves)[0])
-    interpreter = Interpreter(tree, resolved(check_signals(tree, control), tree.source))
+    interpreter = Interpreter(tree, resolve_indices(check_signals(tree, control), tree.source))
     interpreter.skips = on_error == "skip"
     interpreter.run(is_open=is_open)
     tables = [_table(leaf, interpreter.collected[leaf]) for leaf in tree.leaves]
@@ -152,7 +152,7 @@ class Interpreter:
     def send(self, node: n.GraphNode, own: Own, parents: Parents) -> None:
         """Hand an item that left `node` to whatever follows it."""
         children = self.tree.children[node]
-        if isinstance(node, _ENTERING) and not self._tried(node, own, parents, lambda: self._refuse_nulls(node, own)):
+        if isinstance(node, _ENTERING) and not self._try(node, own, parents, lambda: self._refuse_nulls(node, own)):
             children = tuple(child for child in children if isinstance(child, _CLEANING))
         elif node in self.collected:
             self.collected[node].append(own)
@@ -292,19 +292,19 @@ class Interpreter:
     def fault(self, error: PenstockError, kind: str, node: n.GraphNode, what: str = "") -> Failure:
         return Failure(error, None, fault_text(kind, node, what))
 
-    def _tried(self, node: n.GraphNode, own: Own, parents: Parents, work: Callable[[], Any]) -> Any:
+    def _try(self, node: n.GraphNode, own: Own, parents: Parents, work: Callable[[], Any]) -> Any:
         """What a node makes of an item, before it hands anything on; None where it fails and is skipped.
 
         Then what the node remembers is as if the item had not come.
         """
         if not self.skips:
             return work()
-        undo = self._undo(node, merged(own, parents).get(KEY))
+        undo = self._undo(node, merge_fields(own, parents).get(KEY))
         try:
             return work()
         except Failure as failure:
             undo()
-            scope, needed, number = merged(own, parents), self._needed_at(node), self.tree.number[node]
+            scope, needed, number = merge_fields(own, parents), self._needed_at(node), self.tree.number[node]
             names = node.shape.scope if isinstance(node, _ENTERING) else node.inputs[0].shape.scope
             fields = {name: scope[name] for name in names if name in needed}
             self.letters.append(letter(self.index, number, node, failure.function, failure.message, fields))
@@ -317,13 +317,13 @@ class Interpreter:
         at: Any
         if isinstance(node, n.Through):
             memory, at = self.memory, node
-            before = _copied(memory[node])
+            before = _copy_record(memory[node])
         elif isinstance(node, n.KeyedAggregate):
             memory, at = self.memory[node], key
             before = memory.get(key)
         elif isinstance(node, n.Stateful) and node.state is not None:
             memory, at = self._states(node).by_key, key
-            before = _copied(memory[key]) if key in memory else None
+            before = _copy_record(memory[key]) if key in memory else None
         else:
             return lambda: None
 
@@ -350,7 +350,7 @@ class Interpreter:
                 changed |= dict(zip(names, self.call(function, scope), strict=True))
             return changed
 
-        changed = self._tried(node, own, parents, work)
+        changed = self._try(node, own, parents, work)
         if changed is not None:
             self.send(node, changed, parents)
 
@@ -358,13 +358,13 @@ class Interpreter:
         def work() -> bool:
             return bool(self.call(node.predicate, self._scope(node, own, parents))[0])
 
-        if self._tried(node, own, parents, work):
+        if self._try(node, own, parents, work):
             self.send(node, own, parents)
 
     def _flat_map(self, node: n.FlatMap, own: Own, parents: Parents) -> None:
         given = own | key_fields(node, own.get(KEY)) if node.has_end else own
         kept = {name: given[name] for name in (*node.keep, KEY) if name in given}
-        pushes = self._tried(
+        pushes = self._try(
             node, own, parents, lambda: self._pushes(node, node.function, self._scope(node, own, parents))
         )
         self._send_all(node, pushes or [], kept, parents)
@@ -381,7 +381,7 @@ class Interpreter:
             self._send_all(node, pushes, kept, ())
 
     def _through(self, node: n.Through, own: Own, parents: Parents) -> None:
-        pushes = self._tried(node, own, parents, lambda: self._hook(node, node.run, own, parents))
+        pushes = self._try(node, own, parents, lambda: self._hook(node, node.run, own, parents))
         self._send_all(node, pushes or [], {}, parents)
 
     def _enumerate(self, node: n.Enumerate, own: Own, parents: Parents) -> None:
@@ -393,7 +393,7 @@ class Interpreter:
                 raise self.fault(unequal_lengths(node, self.index), "unequal_lengths", node)
             return lists
 
-        lists = self._tried(node, own, parents, work)
+        lists = self._try(node, own, parents, work)
         if lists is None:
             return
         self._hand_on(node, self.open, region, inside)
@@ -408,7 +408,7 @@ class Interpreter:
         parent = self.memory.get(node)
         if node.start is not None:
             start = node.start  # asked of every item, the first too
-            begins = self._tried(node, own, parents, lambda: bool(self.call(start, merged(own, parents))[0]))
+            begins = self._try(node, own, parents, lambda: bool(self.call(start, merge_fields(own, parents))[0]))
             if begins is None:
                 return
         else:
@@ -439,13 +439,13 @@ class Interpreter:
                 by_key[own[KEY]] = OpenWindows(self, node, own[KEY])
             return by_key[own[KEY]].closed_by(own)
 
-        closed = self._tried(node, own, parents, work)
+        closed = self._try(node, own, parents, work)
         if closed is None:
             return
         windows = by_key[own[KEY]]
         for number in closed:
             self.send(node, windows.close(number), parents)
-        for number in self._tried(node, own, parents, lambda: windows.add(own)) or ():
+        for number in self._try(node, own, parents, lambda: windows.add(own)) or ():
             self.send(node, windows.close(number), parents)
 
     def _close(self, node: n.Close, own: Own, parents: Parents) -> None:
@@ -454,7 +454,7 @@ class Interpreter:
         self.send(node, kept | own, parents[:-1])
 
     def _key_by(self, node: n.KeyBy, own: Own, parents: Parents) -> None:
-        scope = merged(own, parents)
+        scope = merge_fields(own, parents)
 
         def work() -> tuple[Any, ...]:
             for name in node.names:
@@ -462,13 +462,13 @@ class Interpreter:
                     raise self.fault(nan_key(node, repr(name), self.index), "nan_key", node, _either(node.names))
             return tuple(scope[name] for name in node.names)
 
-        key = self._tried(node, own, parents, work)
+        key = self._try(node, own, parents, work)
         if key is not None:
             self.send(node, own | {KEY: key}, parents)
 
     def _emit(self, node: n.Emit, own: Own, parents: Parents) -> None:
         def work() -> tuple[Signal | None]:
-            scope = merged(own, parents)
+            scope = merge_fields(own, parents)
             if not self.call(node.when, scope)[0]:
                 return (None,)
             constant = dict(zip(node.signal.layout.initial, node.first.as_tuple(), strict=True))
@@ -476,7 +476,7 @@ class Interpreter:
             return (node.signal(**constant | computed),)
 
         if self.skips:  # asked first, because an item that fails here does not pass
-            found = self._tried(node, own, parents, work)
+            found = self._try(node, own, parents, work)
             if found is None:
                 return
             self.send(node, own, parents)
@@ -494,7 +494,7 @@ class Interpreter:
     def _emit_watermark(self, node: n.EmitWatermark, own: Own, parents: Parents) -> None:
         """The newest time of all items here moves on with an item; what is downstream hears of it after the item."""
         self.send(node, own, parents)
-        time, newest = merged(own, parents)[node.field], self.newest.get(node)
+        time, newest = merge_fields(own, parents)[node.field], self.newest.get(node)
         if -node.greatest_time <= time <= node.greatest_time and (newest is None or time > newest):
             self.newest[node] = time
             before, self.birth = self.birth, node
@@ -529,12 +529,12 @@ class Interpreter:
         return True
 
     def _late_items(self, node: n.LateItems, own: Own, parents: Parents) -> None:
-        has_bounds = self._tried(node, own, parents, lambda: self._must_have_bounds(node, own))
+        has_bounds = self._try(node, own, parents, lambda: self._must_have_bounds(node, own))
         if has_bounds and self.windows_of(node, own)[1]:
             self.send(node, own, parents)
 
     def _map_columns(self, node: n.MapColumns, own: Own, parents: Parents) -> None:
-        scope = merged(own, parents)
+        scope = merge_fields(own, parents)
         columns = [from_plain([scope[name]], node.given.scope[name]) for name in node.names]
         made = call_on_columns(node, columns, 1)
         self.send(node, own | {name: to_plain(column)[0] for name, column in made.items()}, parents)
@@ -547,7 +547,7 @@ class Interpreter:
 
     def _scope(self, node: n.Stateful, own: Own, parents: Parents) -> Mapping[str, Any]:
         """The fields that a function may name and, where the node has a state, this key's record."""
-        scope = merged(own, parents)
+        scope = merge_fields(own, parents)
         if node.state is not None:
             scope["state"] = self._states(node).of(scope.get(KEY))
         return scope
@@ -570,7 +570,7 @@ class Interpreter:
             self.deliveries.append(Delivery(self.tree.number[node], self.received[node], signal))
 
     def _hook(self, node: n.Through, hook: Function | None, own: Own, parents: Parents) -> list[tuple[Any, ...]]:
-        scope = merged(own, parents) | {"self": self.memory[node]}
+        scope = merge_fields(own, parents) | {"self": self.memory[node]}
         return [] if hook is None else self._pushes(node, hook, scope)
 
     def _pushes(
@@ -668,7 +668,7 @@ def _innermost(node: n.Step) -> n.Region | None:
     return node.given.regions[-1] if node.given.regions else None
 
 
-def _copied(record: Record) -> Record:
+def _copy_record(record: Record) -> Record:
     return type(record)(*(getattr(record, name) for name in record.layout.initial))
 
 
@@ -730,10 +730,10 @@ def first_result(before: n.GraphNode, function: Function, records: Mapping[str, 
 
     def try_it(own: Own, parents: Parents) -> None:
         try:
-            returned = function.call(*function.arguments(merged(own, parents) | fresh))
+            returned = function.call(*function.arguments(merge_fields(own, parents) | fresh))
             returned = next(returned, None) if isgenerator(returned) else returned
         except Exception as error:
-            told = function_error(function, error, interpreter.index, merged(own, parents))
+            told = function_error(function, error, interpreter.index, merge_fields(own, parents))
             raise GraphError(
                 f"{told}; it was called as the run starts, to see the type of its result, because it does not compile: "
                 f"{function.reason}; declare the type with ps.returns to run without this call"

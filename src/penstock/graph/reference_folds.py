@@ -88,11 +88,11 @@ class Accumulators:
         for name, record in self.folds.items():
             begin = node.results[name].begin  # type: ignore[union-attr]
             if begin is not None:
-                interpreter.call(begin, merged({}, parents) | {"self": record})
+                interpreter.call(begin, merge_fields({}, parents) | {"self": record})
 
     def add(self, own: Own, parents: Parents) -> None:
         self.items += 1
-        scope = merged(own, parents)
+        scope = merge_fields(own, parents)
         for name, result in self.node.results.items():
             if isinstance(result, Builtin):
                 self.seen[name].append(None if result.field is None else scope[result.field])
@@ -106,7 +106,7 @@ class Accumulators:
             if isinstance(result, Builtin):
                 own[name] = self._builtin(result, self.seen[name])
             else:
-                own[name] = self.interpreter.call(result.end, merged({}, parents) | {"self": self.folds[name]})[0]
+                own[name] = self.interpreter.call(result.end, merge_fields({}, parents) | {"self": self.folds[name]})[0]
         return own
 
     def _builtin(self, result: Builtin, seen: list[Any]) -> Any:
@@ -160,7 +160,7 @@ _BUILTIN: dict[str, Callable[..., Any]] = {
 }
 
 
-def merged(own: Own, parents: Parents) -> Own:
+def merge_fields(own: Own, parents: Parents) -> Own:
     merged: Own = {}
     for parent in parents:
         merged |= parent

@@ -34,15 +34,15 @@ def scale(
 ) -> Scaling:
     """What `Stream.scale` does."""
     from penstock.tune.cluster import Cluster
-    from penstock.tune.job_sample import checked, job_profile
-    from penstock.tune.scaling import check_executors, scaled
+    from penstock.tune.job_sample import job_profile, measurable_stages
+    from penstock.tune.scaling import check_executors, predict_scaling
 
     options = dict(options)
     seed, sink = options.pop("seed", 0), options.pop("sink", "collect")
     of_cluster = {name: options.pop(name) for name in OF_CLUSTER if name in options}
     cluster = Cluster(**of_cluster)
     check_executors(executors)
-    _, names = checked(node, sink)
+    _, names = measurable_stages(node, sink)
     _check_data(data)
     if spark is False:
         raise GraphError("scale: a cluster of Spark is foreseen from a run on Spark; got spark=False; leave it out")
@@ -50,7 +50,9 @@ def scale(
         profile = job_profile(node, None if spark is True else spark, sink=sink, **options)
     profile.check(names, sink)
     slots = [count * cluster.cores for count in executors]
-    return scaled(profile, executors, _data(node, data, profile, slots, cluster.split_bytes), cluster, seed=seed)
+    return predict_scaling(
+        profile, executors, _data(node, data, profile, slots, cluster.split_bytes), cluster, seed=seed
+    )
 
 
 def _check_data(data: Any) -> None:

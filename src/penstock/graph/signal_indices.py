@@ -48,10 +48,10 @@ def values_of(control: Sequence[At], field: str, source: Source) -> tuple[Any, .
         )
     if not types.is_scalar(t):
         raise GraphError(f"control: a signal is placed by a number or a time; {field!r} is {t}")
-    return tuple(_stored(given, t) for given in control if given.field == field)
+    return tuple(_position_value(given, t) for given in control if given.field == field)
 
 
-def _stored(given: At, t: pa.DataType) -> Any:
+def _position_value(given: At, t: pa.DataType) -> Any:
     try:
         return types.storage(t).type(_storage_value(given.value, t))
     except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, ValueError, OverflowError):
@@ -83,7 +83,7 @@ class IndexSearch:
         self.first, self.last = column[0] if self.first is None else self.first, column[-1]
         self.count += len(column)
 
-    def seen(self) -> FieldSummary:
+    def summary(self) -> FieldSummary:
         before = tuple(self.count if found is None else found for found in self.before)
         return FieldSummary(self.count, self.first, self.last, before)
 
@@ -140,7 +140,7 @@ def in_order(control: Sequence[At]) -> tuple[At, ...]:
     return tuple(sorted(control, key=lambda given: given.index))
 
 
-def resolved(control: Sequence[At], source: Source) -> tuple[At, ...]:
+def resolve_indices(control: Sequence[At], source: Source) -> tuple[At, ...]:
     """All signals by index, in order. Where some are placed by a field, the source is looked through for it first."""
     given = list(control)
     for field in fields_of(control):
@@ -148,5 +148,5 @@ def resolved(control: Sequence[At], source: Source) -> tuple[At, ...]:
         look = IndexSearch(field, values, source.label)
         for batch in source.items.batches(ITEMS, [field]):
             look.add(batch)
-        given = with_indices(given, field, together([look.seen()], field))
+        given = with_indices(given, field, together([look.summary()], field))
     return in_order(given)

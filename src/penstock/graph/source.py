@@ -143,7 +143,7 @@ def as_schema(name: str, schema: Any) -> pa.Schema:
     if isinstance(schema, pa.Schema):
         return schema
     if isinstance(schema, Mapping):
-        return pa.schema([(key, types.declared(t, f"{name}: {key!r}")) for key, t in schema.items()])
+        return pa.schema([(key, types.declared_type(t, f"{name}: {key!r}")) for key, t in schema.items()])
     raise GraphError(f"{name}: schema= must be an Arrow schema or a dict of names and types; got {schema!r}")
 
 

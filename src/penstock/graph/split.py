@@ -124,15 +124,15 @@ class Joined(Split):
 
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
         every = (batch for part in self.parts for batch in part.read(columns, at_most))
-        return gathered(every, at_most)
+        return gather_batches(every, at_most)
 
 
-def joined(parts: Iterable[Split], about_bytes: int) -> list[Split]:
+def join_splits(parts: Iterable[Split], about_bytes: int) -> list[Split]:
     """The same items, in the same order, in splits of about so many bytes. A part is never cut."""
-    return [group[0] if len(group) == 1 else Joined(tuple(group)) for group in grouped(parts, about_bytes)]
+    return [group[0] if len(group) == 1 else Joined(tuple(group)) for group in group_by_bytes(parts, about_bytes)]
 
 
-def grouped(parts: Iterable[AnySplit], about_bytes: int) -> Iterator[list[AnySplit]]:
+def group_by_bytes(parts: Iterable[AnySplit], about_bytes: int) -> Iterator[list[AnySplit]]:
     """Parts that follow each other, in groups of about so many bytes; a larger part is a group of its own."""
     waiting: list[AnySplit] = []
     size = 0
@@ -146,7 +146,7 @@ def grouped(parts: Iterable[AnySplit], about_bytes: int) -> Iterator[list[AnySpl
         yield waiting
 
 
-def gathered(batches: Iterable[pa.RecordBatch], at_most: int) -> Iterator[pa.RecordBatch]:
+def gather_batches(batches: Iterable[pa.RecordBatch], at_most: int) -> Iterator[pa.RecordBatch]:
     """The same rows with small batches put together, since each batch costs something of its own."""
     waiting: list[pa.RecordBatch] = []
     rows, room = 0, min(at_most, SMALL_ROWS)
@@ -174,7 +174,7 @@ def bad_record(message: str, file: str, position: str, record: str) -> str:
     return json.dumps([message, file, position, record])
 
 
-def chosen(fields: Mapping[str, pa.DataType], columns: Collection[str] | None) -> list[str]:
+def choose_columns(fields: Mapping[str, pa.DataType], columns: Collection[str] | None) -> list[str]:
     """The names of the flat columns to give, in their order: those asked for, but at least one, a narrow one."""
     if columns is None:
         return list(fields)

@@ -19,7 +19,7 @@ from penstock.graph.function import Undeclared
 from penstock.graph.record import Operator, Signal, State
 from penstock.graph.running import Running
 from penstock.graph.source import from_table, table_of_arrays, table_of_dicts
-from penstock.graph.window import TimeWindow, WholeWindow, Window, counted
+from penstock.graph.window import TimeWindow, WholeWindow, Window, count_window
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -301,7 +301,7 @@ class Stream(Running):
         if time is None:
             if late is not None or on_late != "drop":
                 raise GraphError("window: late= and on_late= belong to windows of time; got count=")
-            return Windows(self.node, counted(count, every, partial, bounds))
+            return Windows(self.node, count_window(count, every, partial, bounds))
         if partial is not True:
             raise GraphError("window: partial= belongs to windows of count= items; got a time")
         return Windows(self.node, TimeWindow(time, length, every, late, on_late, bounds))

@@ -178,7 +178,7 @@ def above(node: GraphNode) -> set[GraphNode]:
     return found
 
 
-def handled(nodes: Iterable[GraphNode]) -> set[type[Signal]]:
+def handled_signals(nodes: Iterable[GraphNode]) -> set[type[Signal]]:
     """The signals that some of these nodes handle, or hand on to another stage."""
     return {signal for node in nodes for signal in signals_at(node)}
 
@@ -195,7 +195,7 @@ def signals_at(node: GraphNode) -> tuple[type[Signal], ...]:
 
 def check_signals(tree: Tree, control: Sequence[At]) -> tuple[At, ...]:
     """The signals from outside, after checking that every signal finds a handler."""
-    known = handled(tree.nodes)
+    known = handled_signals(tree.nodes)
     if not isinstance(control, Sequence):
         raise GraphError(f"control: must be a list of signals placed by ps.at(index, signal); got {control!r}")
     for given in control:
@@ -205,7 +205,7 @@ def check_signals(tree: Tree, control: Sequence[At]) -> tuple[At, ...]:
             raise _nobody("control", type(given.signal), known)
     for node in tree.nodes:
         if isinstance(node, Emit):
-            below = handled(tree.below(node))
+            below = handled_signals(tree.below(node))
             if node.signal not in below:
                 raise _nobody(node.label, node.signal, below)
     return tuple(control)

@@ -172,7 +172,7 @@ def from_view(v: View) -> pa.DataType:
 _PYTHON = {int: pa.int64(), float: pa.float64(), bool: pa.bool_(), str: pa.string(), bytes: pa.binary()}
 
 
-def declared(annotation: object, where: str) -> pa.DataType:
+def declared_type(annotation: object, where: str) -> pa.DataType:
     """The field type that an annotation names: a Python type, list[...], ps.array(...), an Arrow type."""
     if isinstance(annotation, pa.DataType):
         if not is_supported(annotation):
@@ -183,7 +183,7 @@ def declared(annotation: object, where: str) -> pa.DataType:
     if annotation in _PYTHON:
         return _PYTHON[annotation]
     if getattr(annotation, "__origin__", None) is list:
-        return pa.list_(declared(annotation.__args__[0], where))  # type: ignore[attr-defined]
+        return pa.list_(declared_type(annotation.__args__[0], where))  # type: ignore[attr-defined]
     raise GraphError(
         f"{where}: a result's type must be int, float, bool, str, bytes, list[...], ps.array(...) or an Arrow type; "
         f"got {annotation!r}"

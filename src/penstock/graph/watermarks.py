@@ -16,7 +16,7 @@ from typing import Any
 from penstock.errors import GraphError, LateWarning, quoted
 from penstock.graph import nodes as n
 from penstock.graph.nodes.joins import made_before
-from penstock.graph.rebase import moved
+from penstock.graph.rebase import rebase
 from penstock.graph.record import Signal
 from penstock.graph.tree import Tree, signals_at
 from penstock.graph.window import WATERMARKS, FloatWatermark, TimeWindow, Watermark, check_open
@@ -48,7 +48,7 @@ def with_watermarks(leaves: Sequence[n.GraphNode]) -> tuple[tuple[n.GraphNode, .
         behind = {node, *tree.below(node)}
         is_moved = not behind.isdisjoint(windows) and not isinstance(node, CLEANING)
         inputs = [tides.get(before, made[before]) if is_moved else made[before] for before in node.inputs]
-        made[node] = moved(node, *inputs) if inputs else node
+        made[node] = rebase(node, *inputs) if inputs else node
         if node in windows:
             _close_by(made[node], windows[node], clocks)
         for (step, field), clock in clocks.items():
@@ -133,7 +133,7 @@ class Named:
     node: n.GraphNode
 
 
-def renamed(option: Any, made: Mapping[n.GraphNode, n.GraphNode]) -> Any:
+def translate_option(option: Any, made: Mapping[n.GraphNode, n.GraphNode]) -> Any:
     """An option that may be a dict from streams, for the graph with its watermarks."""
     if not made or not isinstance(option, Mapping):
         return option

@@ -205,7 +205,7 @@ class RegionWindow:
 Window = WholeWindow | CountWindow | TimeWindow | RegionWindow
 
 
-def counted(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> CountWindow:
+def count_window(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> CountWindow:
     """Windows of a number of items, after checking that they can be."""
     every = count if every is None else every
     for name, value in (("count", count), ("every", every)):
@@ -218,7 +218,7 @@ def counted(count: Any, every: Any, partial: Any, bounds: tuple[str, ...]) -> Co
     return window
 
 
-def timed(given: TimeWindow, where: str, t: pa.DataType) -> TimeWindow:
+def time_window(given: TimeWindow, where: str, t: pa.DataType) -> TimeWindow:
     """Windows of time with their numbers in the unit of a field of type `t`, after checking that they can be."""
     number = lengths_of(where, given.field, t)
     length, late = number("length", given.length), None if given.late is None else number("late", given.late)

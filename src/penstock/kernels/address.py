@@ -47,7 +47,7 @@ def can_address(arrays: Sequence[Any]) -> bool:
     return all(isinstance(a, np.ndarray) and a.ndim == 1 and a.flags.c_contiguous for a in arrays)
 
 
-def addressed(
+def address_source(
     source: str, scalars: Sequence[str], names: Sequence[str], arrays: Sequence[np.ndarray]
 ) -> tuple[str, dict[str, Any]]:
     """The source of a loop that takes the arrays of these names by address, before its scalars; and what it calls.

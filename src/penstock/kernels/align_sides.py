@@ -72,7 +72,7 @@ def taken_together(
 
 
 @register_jitable  # type: ignore[untyped-decorator]
-def paired(
+def pair_rows(
     a: Any,
     b: Any,
     at_a: int,
@@ -147,7 +147,7 @@ def align(
             last_a = next_stop(0, stops, places, last_marks, at_mark)
             last_b = next_stop(1, stops, places, last_marks, at_mark)
             if at[0] < last_a and at[1] < last_b:
-                at[0], at[1], count = paired(
+                at[0], at[1], count = pair_rows(
                     indices[0], indices[1], at[0], at[1], last_a, last_b, is_merged, is_outer, rows, found, count
                 )
         best, chosen, is_mark = NEVER, -1, False

@@ -340,10 +340,10 @@ class _CheckIntegers(FunctionPass):  # type: ignore[misc]
         calls = _CALLS | ({len: _LEN} if any(holds(t, Text) for t in state.args) else {})
         for block in state.func_ir.blocks.values():
             for statement in block.find_insts(ir.Assign):
-                statement.value = self._checked(statement.value, state.func_ir, calls)
+                statement.value = self._check(statement.value, state.func_ir, calls)
         return True
 
-    def _checked(self, value: Any, function: Any, calls: dict[Any, Any]) -> Any:
+    def _check(self, value: Any, function: Any, calls: dict[Any, Any]) -> Any:
         if isinstance(value, (ir.Global, ir.FreeVar)):
             if _is_hashable(value.value) and value.value in calls:
                 # Under another name, because Numba minds what it takes for a changed builtin.
@@ -448,14 +448,14 @@ class _HoldYielded(FunctionPass):  # type: ignore[misc]
         if not any(self._is_yield(statement) for block in blocks for statement in block.body):
             return False
         for block in blocks:
-            block.body = [after for statement in block.body for after in self._held(block, statement)]
+            block.body = [after for statement in block.body for after in self._hold(block, statement)]
         PostProcessor(state.func_ir).run()
         return True
 
     def _is_yield(self, statement: Any) -> bool:
         return isinstance(statement, ir.Assign) and isinstance(statement.value, ir.Yield)
 
-    def _held(self, block: Any, statement: Any) -> Iterator[Any]:
+    def _hold(self, block: Any, statement: Any) -> Iterator[Any]:
         yield statement
         if self._is_yield(statement):
             loc = statement.loc

@@ -86,16 +86,16 @@ def snapshot(function: Any) -> Snapshot:
     identity = fingerprint(function)
     known = _snapshots.setdefault(function, {})
     if identity is None:
-        return _taken(function, None)
+        return _take_snapshot(function, None)
     if identity not in known:
-        known[identity] = _taken(function, identity)
+        known[identity] = _take_snapshot(function, identity)
     return known[identity]
 
 
 _being_taken: list[python_types.FunctionType] = []
 
 
-def _taken(function: python_types.FunctionType, identity: str | None) -> Snapshot:
+def _take_snapshot(function: python_types.FunctionType, identity: str | None) -> Snapshot:
     """A new snapshot. One with a reason has no compiled form, and then no frozen plain one either."""
     _being_taken.append(function)
     try:
@@ -107,9 +107,9 @@ def _taken(function: python_types.FunctionType, identity: str | None) -> Snapsho
 
 
 def _frozen(function: python_types.FunctionType, identity: str | None) -> Snapshot:
-    plain = _copied(function, _kept, function.__module__ or __name__)
+    plain = _copy_function(function, _keep, function.__module__ or __name__)
     # Code from the cache asks for the module of each function in it, so that must be one which every process has.
-    rebound = _copied(function, _lifted, __name__)
+    rebound = _copy_function(function, _lift, __name__)
     # Numba names the symbols of machine code by this, and a number that begins anew in each process. Where code from
     # the cache is linked with other code, two functions of one name and number would be taken for each other.
     rebound.__qualname__ = f"{function.__qualname__}_{(identity or uuid4().hex)[:32]}"
@@ -120,12 +120,12 @@ def _frozen(function: python_types.FunctionType, identity: str | None) -> Snapsh
     return Snapshot(identity, plain, compiled)
 
 
-def _kept(value: Any) -> Any:
+def _keep(value: Any) -> Any:
     """A captured value as the plain copy keeps it: an array as it is now."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def _lifted(value: Any) -> Any:
+def _lift(value: Any) -> Any:
     """A captured value as compiled code can use it: plain functions are compiled too."""
     if not isinstance(value, python_types.FunctionType) or is_library(value):
         return value
@@ -137,7 +137,9 @@ def _lifted(value: Any) -> Any:
     return taken.compiled
 
 
-def _copied(function: python_types.FunctionType, lift: Callable[[Any], Any], module: str) -> python_types.FunctionType:
+def _copy_function(
+    function: python_types.FunctionType, lift: Callable[[Any], Any], module: str
+) -> python_types.FunctionType:
     """A copy with the globals and closure of this moment, each value passed through `lift`."""
     scope = {
         name: lift(function.__globals__[name])

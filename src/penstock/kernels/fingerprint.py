@@ -73,7 +73,7 @@ def globals_read(code: types.CodeType) -> set[str]:
 def _reads(code: types.CodeType, kinds: tuple[str, ...]) -> frozenset[Read]:
     """What code reads by instructions of these kinds, with the attributes that follow."""
     reads: set[Read] = set()
-    for nested in _nested(code):
+    for nested in _nested_codes(code):
         instructions = list(dis.get_instructions(nested))
         for at, instruction in enumerate(instructions):
             if instruction.opname in kinds:
@@ -90,11 +90,11 @@ def _attributes(following: list[dis.Instruction]) -> tuple[str, ...]:
     return tuple(attributes)
 
 
-def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
+def _nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
     yield code
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _nested(constant)
+            yield from _nested_codes(constant)
 
 
 def _add(digest: Any, thing: Any, seen: set[int]) -> None:

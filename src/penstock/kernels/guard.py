@@ -32,7 +32,7 @@ def returning(function: Any, parameters: int, casts: Sequence[str], is_tuple: bo
         "        well = False",
         f"    return {', '.join(['well', *results])}",
     ]
-    return _compiled(lines, scope | {"call": function})
+    return _compile(lines, scope | {"call": function})
 
 
 def trying(function: Any, parameters: int, checks: Sequence[str], most: int | None, scope: dict[str, Any]) -> Any:
@@ -59,7 +59,7 @@ def trying(function: Any, parameters: int, checks: Sequence[str], most: int | No
             "    return count",
         ]
         nothing = "-1"
-    inner = _compiled(lines, scope | {"call": function}, "inner")
+    inner = _compile(lines, scope | {"call": function}, "inner")
     outer = [
         f"def guard({given}):",
         f"    result = {nothing}",
@@ -69,13 +69,13 @@ def trying(function: Any, parameters: int, checks: Sequence[str], most: int | No
         f"        result = {nothing}",
         "    return result",
     ]
-    return _compiled(outer, {"inner": inner})
+    return _compile(outer, {"inner": inner})
 
 
 _ZERO = {"as_int": "0", "as_float": "0.0", "as_bool": "0"}
 
 
-def _compiled(lines: Sequence[str], scope: dict[str, Any], name: str = "guard") -> Any:
+def _compile(lines: Sequence[str], scope: dict[str, Any], name: str = "guard") -> Any:
     module = dict(scope)
     exec(compile("\n".join(lines) + "\n", "<penstock guard>", "exec"), module)
     return numba.njit(module[name])

@@ -51,7 +51,7 @@ def word_at(typing: Any, data: Any, at: Any) -> Any:
 
 
 @numba.njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _drawn(state: Any) -> Any:
+def _draw(state: Any) -> Any:
     """The number that a state of the generator splitmix64 gives."""
     state = (state ^ (state >> np.uint64(30))) * _A
     state = (state ^ (state >> np.uint64(27))) * _B
@@ -61,9 +61,9 @@ def _drawn(state: Any) -> Any:
 @numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def secrets_of(seed: Any, use: int) -> tuple[Any, Any, Any]:
     """Three words that come of a seed, others for each use. The multipliers are odd, and so never 0."""
-    state = _drawn(np.uint64(seed)) + np.uint64(use)
-    first = _drawn(state * _GOLDEN)
-    second, third = _drawn(first + _GOLDEN), _drawn(first + _GOLDEN + _GOLDEN)
+    state = _draw(np.uint64(seed)) + np.uint64(use)
+    first = _draw(state * _GOLDEN)
+    second, third = _draw(first + _GOLDEN), _draw(first + _GOLDEN + _GOLDEN)
     return first, second | _ONE, third | _ONE
 
 

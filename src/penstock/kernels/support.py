@@ -181,7 +181,7 @@ PLAIN |= {"after": lambda index: index + 1, "times": lambda index, size: index *
 """The scope of a loop that runs as plain Python."""
 
 
-def compiled() -> dict[str, Any]:
+def compiled_scope() -> dict[str, Any]:
     """The scope of a loop that is compiled."""
     grown_ = numba.njit(grown)
     scope = {name: numba.njit(_with_grown(function, grown_)) for name, function in _HELPERS.items() if name != "grown"}

@@ -62,7 +62,7 @@ def holds(t: Any, kind: type[_Opaque]) -> bool:
     return isinstance(t, kind) or kind.word in str(t)
 
 
-def _unowned(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _drop_owner(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """The same elements without an owner: a column or a heap outlives what a loop makes of its values."""
     array = make_array(signature.args[0])(context, builder, value=arguments[0])
     array.meminfo = cgutils.get_null_value(array.meminfo.type)
@@ -73,13 +73,13 @@ def _unowned(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 @intrinsic  # type: ignore[untyped-decorator]
 def as_text(typing: Any, array: Any) -> Any:
     """The bytes of a value of a column as a text."""
-    return TEXT(array), _unowned
+    return TEXT(array), _drop_owner
 
 
 @intrinsic  # type: ignore[untyped-decorator]
 def as_bytes(typing: Any, array: Any) -> Any:
     """The bytes of a value of a column, or of a text, as bytes."""
-    return BYTES(array), _unowned
+    return BYTES(array), _drop_owner
 
 
 @numba.njit

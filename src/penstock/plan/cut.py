@@ -23,13 +23,14 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.needs import Names, needed_of, needs
+from penstock.graph.rebase import rebase
 from penstock.graph.record import Signal
 from penstock.graph.source import Items
-from penstock.graph.tree import Tree, above, handled
+from penstock.graph.tree import Tree, above, handled_signals
 from penstock.graph.watermarks import with_watermarks
 from penstock.plan.cuts import CLEANING, MANY, Cuts, Cutting, emitted_until
 from penstock.plan.idle import Wanted, idle_of
-from penstock.plan.moving import moved, nothing, without_items
+from penstock.plan.moving import nothing, without_items
 from penstock.plan.stages import Cut, Exchange, Meeting, Output, Stage
 
 
@@ -176,7 +177,7 @@ class _Builder:
         inputs = [self.made.get((stage.number, before)) for before in node.inputs]
         here = [before for before in inputs if before is not None]
         if len(here) == len(inputs) and (stage.number, node) not in self.made:
-            made = moved(node, *here)
+            made = rebase(node, *here)
             made.__dict__["numbered"] = self.tree.number[node]
             self._extend(stage, node, made)
 
@@ -196,7 +197,7 @@ class _Builder:
 
     def _exchange(self, stage: Stage, found: Cutting, made: n.GraphNode) -> None:
         arriving = self.given | emitted_until(found.before)
-        below = handled([*found.nodes, *(below for node in found.nodes for below in self.tree.below(node))])
+        below = handled_signals([*found.nodes, *(below for node in found.nodes for below in self.tree.below(node))])
         signals = tuple(sorted(below & arriving, key=lambda s: (s.__module__, s.__qualname__)))
         key = found.nodes[0] if found.kind == "key" else None
         idle = idle_of(key, self.tree, self.idle) if self.idle is not None and isinstance(key, n.KeyBy) else None

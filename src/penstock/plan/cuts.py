@@ -14,7 +14,7 @@ from typing import Literal
 
 from penstock.graph import nodes as n
 from penstock.graph.record import Signal
-from penstock.graph.tree import Tree, above, handled
+from penstock.graph.tree import Tree, above, handled_signals
 
 Kind = Literal["key", "whole", "order"]
 CLEANING = (n.Source, n.DropNulls, n.FillNull)
@@ -171,7 +171,7 @@ class Cuts:
         return any(below in self.met for below in self.tree.below(node))
 
     def _signals_into(self, node: n.GraphNode) -> set[type[Signal]]:
-        return handled([node, *self.tree.below(node)]) & (self.given | emitted_before(node))
+        return handled_signals([node, *self.tree.below(node)]) & (self.given | emitted_before(node))
 
     # What cuts need of each other
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from penstock.graph import nodes as n
-from penstock.graph.rebase import moved
+from penstock.graph.rebase import rebase
 from penstock.graph.source import Items
 from penstock.graph.tree import Tree
 
@@ -25,8 +25,8 @@ def moved_to(leaf: n.GraphNode, source: n.Source) -> Any:
     """The same graph, as seen from a leaf, from another source of the same fields."""
     made: dict[n.GraphNode, Any] = {}
     for node in Tree((leaf,)).nodes:
-        made[node] = source if isinstance(node, n.Source) else moved(node, *(made[before] for before in node.inputs))
+        made[node] = source if isinstance(node, n.Source) else rebase(node, *(made[before] for before in node.inputs))
     return made[leaf]
 
 
-__all__ = ["moved", "moved_to", "nothing", "without_items"]
+__all__ = ["moved_to", "nothing", "without_items"]

@@ -59,7 +59,7 @@ def explain(plan: Plan, contexts: Mapping[Segment, Decision[str]] | None = None)
     for segment in plan.segments:
         mode = _mode(segment) if plan.request.compile else "interpreted as asked for"
         place = f", {_place(plan, plan.loops[segment])}" if is_placed else ""
-        lines += ["", *_explained(tree, plan.segments, segment, mode, place)]
+        lines += ["", *_explain_segment(tree, plan.segments, segment, mode, place)]
     for fed, channel in plan.channels.items():
         lines += ["", *_channel(plan, channel, (contexts or {}).get(fed, channel.context))]
     return "\n".join(lines)
@@ -95,7 +95,7 @@ def _channel(plan: Plan, channel: ChannelPlan, context: Decision[str]) -> Iterat
             yield f"  heartbeat: {beats.explain(channel.fed)}"
 
 
-def _explained(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: str, place: str) -> Iterator[str]:
+def _explain_segment(tree: Tree, segments: Sequence[Segment], segment: Segment, mode: str, place: str) -> Iterator[str]:
     if segment.sides:
         sides = ", ".join(f"loop {side.feeder.number + 1}" for side in segment.sides if side.feeder is not None)
         yield f"loop {segment.number + 1}, {segment.name} of {sides}{place}: {segment.reason}"

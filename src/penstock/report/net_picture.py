@@ -28,7 +28,7 @@ class NetPicture:
     net: Net
 
     def svg(self) -> str:
-        return "\n".join(_drawn(NetLayout.of(self.net)))
+        return "\n".join(_draw(NetLayout.of(self.net)))
 
     def save(self, path: str | Path) -> Path:
         """Write the picture to an SVG file."""
@@ -171,7 +171,7 @@ def _forward(after: dict[str, list[str]]) -> list[str]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 
-def _drawn(layout: NetLayout) -> Iterator[str]:
+def _draw(layout: NetLayout) -> Iterator[str]:
     net = layout.net
     yield opening(
         f"Petri net of {len(net.transitions)} transitions and {len(net.places)} places", layout.width, layout.height

@@ -99,7 +99,7 @@ def lanes(traced: TracedRun, most: int = MOST_BLOCKS) -> tuple[Lane, ...]:
     found = []
     for core in sorted({firing.core for firing in traced.firings}):
         own = sorted((f for f in traced.firings if f.core == core), key=lambda f: f.start_s)
-        found.append(Lane(core, tuple(_joined(own, first, span // most)), span))
+        found.append(Lane(core, tuple(_join_firings(own, first, span // most)), span))
     return tuple(found)
 
 
@@ -107,7 +107,7 @@ def _ns(seconds: float) -> int:
     return round(1e9 * seconds)
 
 
-def _joined(firings: Sequence[TracedFiring], first: float, near: int) -> Iterator[TimelineBar]:
+def _join_firings(firings: Sequence[TracedFiring], first: float, near: int) -> Iterator[TimelineBar]:
     """Blocks of firings, of which those of one node that begin within `near` of the last one's end become one."""
     held: TimelineBar | None = None
     for firing in firings:

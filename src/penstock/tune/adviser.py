@@ -134,7 +134,7 @@ def advise(
     """Look for the best way to run a graph on at most so many cores, within so many bytes for its channels."""
     check(cores, memory, objective)
     search = Search(NodeCosts(leaves, profile), machine, cores, memory)
-    found = search.found()
+    found = search.best_candidates()
     fastest = search.fastest(found)
     if objective == "latency":
         best, floor = search.soonest([fastest, *(each for each in found if each.cores == 1 and each is not fastest)])
@@ -156,7 +156,7 @@ def _advice(
 ) -> Advice:
     steps = _steps(search, best)
     others = sorted((each for each in found if not _is_same(each, best)), key=lambda each: each.seconds)
-    rejected = [_rejected(search, each, best, why, floor) for each in others[:REJECTED]]
+    rejected = [_reject(search, each, best, why, floor) for each in others[:REJECTED]]
     alone = next(each for each in found if each.cores == 1)
     return Advice(
         objective,
@@ -197,7 +197,7 @@ def _sizes(best: Candidate) -> str:
     return ", ".join(told)
 
 
-def _rejected(search: Search, each: Candidate, best: Candidate, why: str, floor: float) -> Rejected:
+def _reject(search: Search, each: Candidate, best: Candidate, why: str, floor: float) -> Rejected:
     share = each.seconds / best.seconds
     if floor and each.forecast.throughput < floor:
         reason = why

@@ -220,7 +220,7 @@ def _level(
     is_first: bool,
 ) -> dict[str, float]:
     plain = np.concatenate([tasks.seconds() for tasks in level])
-    usual = np.concatenate([_varied(tasks, random) for tasks in level])
+    usual = np.concatenate([_vary(tasks, random) for tasks in level])
     if level[0].stage.level > 0 and cluster.bandwidth is not None:
         remote = 1 - 1 / slots.count
         usual = usual + remote * np.concatenate([np.array(t.bytes) for t in level]) / cluster.bandwidth
@@ -237,7 +237,7 @@ def _level(
     return _causes(data, cluster, here, level, usual, (without, with_start, end))
 
 
-def _varied(tasks: Tasks, random: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _vary(tasks: Tasks, random: np.random.Generator) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """The times of tasks with luck. Those larger than the measured ones vary less: more pieces even out."""
     stage, plain = tasks.stage, tasks.seconds()
     factors = random.choice(np.array(stage.spread), len(plain))

@@ -87,16 +87,16 @@ class Jobs:
         self.jobs = self._jobs()
         for _ in range(ROUNDS if len(self.cores()) > 1 else 0):
             for part in flexible:
-                self.shares[part] = self._shared(part)
-            self.held = self._held()
+                self.shares[part] = self._level(part)
+            self.held = self._lock_shares()
             self.jobs = self._jobs()
 
-    def _shared(self, part: RunPart) -> tuple[float, ...]:
+    def _level(self, part: RunPart) -> tuple[float, ...]:
         loads, own = self.loads(), next(job for job in self.jobs if job.name == part.name).total_s
         others = [loads[c] - share * own for c, share in zip(part.homes, self.shares[part], strict=True)]
-        return filled(others, own)
+        return fill_cores(others, own)
 
-    def _held(self) -> list[float]:
+    def _lock_shares(self) -> list[float]:
         whole = max(*self.loads(), self.python_s, 1e-12)
         return [python_s / whole for python_s in self._by_core(lambda job: job.python_s)]
 
@@ -163,7 +163,7 @@ class Jobs:
         layout = self.layout
         around = self._leaving(part, part.core)
         for fed, before in layout.feeders(part):
-            around += self._crossed(part.core, layout.exit_core(before), before, fed)
+            around += self._crossing(part.core, layout.exit_core(before), before, fed)
         return self._loop(part, around)
 
     def _copies(self, part: RunPart) -> Job:
@@ -172,9 +172,9 @@ class Jobs:
         before, behind = layout.entry_core(part), layout.exit_core(part)
         for core, share in zip(part.homes, self.shares[part], strict=True):
             for fed, _ in layout.feeders(part):
-                around += share * self._crossed(core, before, part, fed)
+                around += share * self._crossing(core, before, part, fed)
             for fed, _ in layout.takers[part]:
-                around += share * self._crossed(core, behind, part, fed)
+                around += share * self._crossing(core, behind, part, fed)
         return self._loop(part, around)
 
     def _loop(self, part: RunPart, around: Spent) -> Job:
@@ -191,7 +191,7 @@ class Jobs:
         core, layout = self.layout.entry_core(part), self.layout
         around = self._shared_out(part, core, [fed for fed, _ in layout.feeders(part)])
         for fed, before in layout.feeders(part):
-            around += self._crossed(core, layout.exit_core(before), before, fed)
+            around += self._crossing(core, layout.exit_core(before), before, fed)
         return Job(f"split of {part.name}", (core,), 0.0, around.seconds, around.python_s)
 
     def _merge(self, part: RunPart) -> Job:
@@ -208,17 +208,17 @@ class Jobs:
         around += Spent(sum(map(self.layout.bytes, channels)) * self.machine.sharing_byte_s)
         for home, share in zip(part.homes, self.shares[part], strict=True):
             for fed in channels:
-                around += share * self._crossed(core, home, part, fed)
+                around += share * self._crossing(core, home, part, fed)
         return around
 
     def _leaving(self, part: RunPart, core: int) -> Spent:
         """What it costs to send to the parts behind, where these are elsewhere."""
         layout, around = self.layout, Spent()
         for fed, taker in layout.takers[part]:
-            around += self._crossed(core, layout.entry_core(taker), part, fed)
+            around += self._crossing(core, layout.entry_core(taker), part, fed)
         return around
 
-    def _crossed(self, here: int, there: int, sender: RunPart, fed: Segment) -> Spent:
+    def _crossing(self, here: int, there: int, sender: RunPart, fed: Segment) -> Spent:
         """What one side of a channel has to do for a block that crosses; nothing, within a core."""
         if here == there:
             return Spent()
@@ -271,12 +271,12 @@ def _add(found: dict[tuple[str, str], TaskChannel], link: TaskChannel) -> None:
     found[ends] = link
 
 
-def filled(loads: Sequence[float], work: float) -> tuple[float, ...]:
+def fill_cores(loads: Sequence[float], work: float) -> tuple[float, ...]:
     """The shares of some work for cores that have something to do already, so that they end together if they can.
 
-    >>> filled([0.0, 2.0], 4.0)
+    >>> fill_cores([0.0, 2.0], 4.0)
     (0.75, 0.25)
-    >>> filled([0.0, 9.0], 4.0)
+    >>> fill_cores([0.0, 9.0], 4.0)
     (1.0, 0.0)
     """
     if work <= 0:

@@ -143,15 +143,15 @@ def _first(run: RunTime) -> int:
 
 
 def _stage(profile: JobProfile, name: str, per_peer: float) -> StageCost:
-    little, alone, beside, full = (_found(profile, role, name) for role in ROLES)
+    little, alone, beside, full = (_stages_of(profile, role, name) for role in ROLES)
     if not (little and alone and beside and full):
         raise ModelError(f"scale: each run of a profile must have the stage {name!r}; some have not; measure it again")
     fixed, per_byte = _line(little, alone)
     first, run = beside[0], profile.of("side by side")[0]
     exchanges = per_peer if first.level > 0 or any(task.peers for task in first.tasks) else 0.0
     cost = StageCost(name, first.level, first.kind, fixed, per_byte, exchanges)
-    cost = _crowded(profile, cost, beside, full)
-    expected = _expected(profile, cost, first)
+    cost = _crowd_costs(profile, cost, beside, full)
+    expected = _expected_time(profile, cost, first)
     ratios = [task.seconds / (expected(task) or 1.0) for stage in beside for task in stage.tasks]
     mean = sum(ratios) / len(ratios)
     peak = [max(task.peak_bytes for task in stages[0].tasks) for stages in (little, alone)]
@@ -167,18 +167,20 @@ def _stage(profile: JobProfile, name: str, per_peer: float) -> StageCost:
     )
 
 
-def _found(profile: JobProfile, role: str, name: str) -> list[StageTime]:
+def _stages_of(profile: JobProfile, role: str, name: str) -> list[StageTime]:
     return [found for run in profile.of(role) if (found := run.stage(name)) is not None]
 
 
-def _expected(profile: JobProfile, cost: StageCost, stage: StageTime) -> Callable[[TaskTime], float]:
+def _expected_time(profile: JobProfile, cost: StageCost, stage: StageTime) -> Callable[[TaskTime], float]:
     """What a task of this stage is to take alone, by the costs."""
     run = next(run for run in profile.runs if stage in run.stages)
     senders = sum(len(each.tasks) for each in run.stages if each.level == stage.level - 1) if stage.level > 0 else 0
     return lambda task: cost.seconds(task.bytes, task.peers + senders)
 
 
-def _crowded(profile: JobProfile, cost: StageCost, beside: Sequence[StageTime], full: Sequence[StageTime]) -> StageCost:
+def _crowd_costs(
+    profile: JobProfile, cost: StageCost, beside: Sequence[StageTime], full: Sequence[StageTime]
+) -> StageCost:
     """The costs with those on a machine each of whose cores has a task, from small tasks and large ones on all slots.
 
     Where these are of about one size, both costs grow alike.
@@ -206,7 +208,7 @@ def _beyond(profile: JobProfile, cost: StageCost, stages: Sequence[StageTime]) -
     """The bytes of a task, and its seconds beyond what single blocks cost: the means of a run, of these the middle."""
     found = []
     for stage in stages:
-        expected = _expected(profile, replace(cost, fixed_s=0.0, per_byte_s=0.0), stage)
+        expected = _expected_time(profile, replace(cost, fixed_s=0.0, per_byte_s=0.0), stage)
         found.append(sum(task.seconds - expected(task) for task in stage.tasks) / len(stage.tasks))
     return stages[0].bytes / len(stages[0].tasks), median(found)
 

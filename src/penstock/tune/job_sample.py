@@ -94,7 +94,7 @@ def job_profile(
 
     What it writes goes to a folder in `folder`, which all executors must see, or in that for temporary files.
     """
-    cut, graph = checked(leaf, sink)
+    cut, graph = measurable_stages(leaf, sink)
     for name, value in (("sample", sample), ("repeats", repeats)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise GraphError(f"scale: {name} must be a whole number of at least 1; got {value!r}")
@@ -106,14 +106,14 @@ def job_profile(
         raise GraphError("scale: the source must have items to measure; got none; give a stream that has some")
     with _own_workers(context), tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as place:
         sampler = _Sampler(leaf, spark, sink, Path(place), options)
-        runs = [sampler.timed(shape) for shape in shapes(cut, sample, whole, at_a_time, repeats)]
+        runs = [sampler.time_run(shape) for shape in shapes(cut, sample, whole, at_a_time, repeats)]
         dispatch_s = min(_dispatch_s(spark) for _ in range(2))
     machines, cores = _machines(context)
     kept = tuple(run for run in runs if run.role != WARM)
     return JobProfile(graph, sink, at_a_time, machines, cores, dispatch_s, kept)
 
 
-def checked(leaf: n.GraphNode, sink: str) -> tuple[Cut, tuple[str, ...]]:
+def measurable_stages(leaf: n.GraphNode, sink: str) -> tuple[Cut, tuple[str, ...]]:
     """The stages of a stream and their names, or a refusal where it cannot be measured."""
     if sink not in SINKS:
         raise GraphError(f"scale: sink must be one of {', '.join(map(repr, SINKS))}; got {sink!r}")
@@ -123,10 +123,10 @@ def checked(leaf: n.GraphNode, sink: str) -> tuple[Cut, tuple[str, ...]]:
             "it to files, and read these with read_parquet"
         )
     cut = planned_cut((leaf,), (), is_ordered=False, is_collected=sink == "collect")
-    return cut, tuple(_named(stage) for stage in cut.stages)
+    return cut, tuple(_stage_name(stage) for stage in cut.stages)
 
 
-def _named(stage: Stage) -> str:
+def _stage_name(stage: Stage) -> str:
     """A stage with its nodes, but for the source, which may be another for the same graph."""
     nodes = Tree(stage.leaves).nodes
     labels = [node.label for node in nodes if not isinstance(node, (n.Source, *n.STAGE_KINDS))]
@@ -170,18 +170,18 @@ class _Sampler:
     def __init__(self, leaf: n.GraphNode, spark: Any, sink: str, place: Path, options: dict[str, Any]) -> None:
         self.leaf, self.spark, self.sink, self.place, self.options = leaf, spark, sink, place, options
 
-    def timed(self, shape: SampleShape) -> RunTime:
+    def time_run(self, shape: SampleShape) -> RunTime:
         started = time.time()
-        job, found = self._collected(shape) if self.sink == "collect" else self._written(shape)
+        job, found = self._collect(shape) if self.sink == "collect" else self._write(shape)
         ended = time.time()
         shutil.rmtree(self.place / "out", ignore_errors=True)
         return run_time(shape.role, job, found, started, ended)
 
-    def _collected(self, shape: SampleShape) -> tuple[BatchJob, Gathered]:
+    def _collect(self, shape: SampleShape) -> tuple[BatchJob, Gathered]:
         job = SampleJob(self.leaf, self.spark, shape, results=CollectWriter, is_collected=True, **self.options)
         return job, job.tables()[1]
 
-    def _written(self, shape: SampleShape) -> tuple[BatchJob, Gathered]:
+    def _write(self, shape: SampleShape) -> tuple[BatchJob, Gathered]:
         schema = pa.schema(list(self.leaf.shape.fields.items()))
         with Output(str(self.place / "out"), format_of(self.sink, schema, {}), "overwrite") as output:
             job = SampleJob(self.leaf, self.spark, shape, results=PartResults(output.staging), **self.options)
@@ -214,7 +214,7 @@ class SeenTask:
 
 def run_time(role: str, job: BatchJob, found: Gathered, started: float, ended: float) -> RunTime:
     """Put together what Spark has seen of a job and what its tasks counted."""
-    stages = seen(job.spark.sparkContext, job.group)
+    stages = seen_tasks(job.spark.sparkContext, job.group)
     levels = job.cut.levels
     if len(stages) < levels:
         raise JobError(
@@ -240,7 +240,7 @@ def _end(task: SeenTask) -> float:
     return task.end
 
 
-def seen(context: Any, group: str) -> list[list[SeenTask]]:
+def seen_tasks(context: Any, group: str) -> list[list[SeenTask]]:
     """The tasks of every stage that ran for a group of jobs, in the order of the stages."""
     spark = context._jsc.sc()
     spark.listenerBus().waitUntilEmpty()
@@ -321,5 +321,5 @@ def _dispatch_s(spark: Any) -> float:
     context.setJobGroup(group, "penstock")
     spark.range(0, EMPTY_TASKS, 1, EMPTY_TASKS).write.format("noop").mode("overwrite").save()
     context.setLocalProperty("spark.jobGroup.id", None)
-    tasks = [task for stage in seen(context, group) for task in stage]
+    tasks = [task for stage in seen_tasks(context, group) for task in stage]
     return (max(map(_end, tasks)) - min(map(_begin, tasks))) / max(1, len(tasks)) if tasks else 0.0

@@ -68,13 +68,13 @@ def measure_cores() -> MachineCosts:
     thread takes to wake. The first time does not count: it finds memory that nobody has touched.
     """
     small, large, regions = _pair(1, ITEMS), _pair(FIELDS, MANY), _regions(ITEMS)
-    _, *found = (_with_regions(_solved(small, large), regions) for _ in range(1 + TIMES))
+    _, *found = (_with_regions(_solve(small, large), regions) for _ in range(1 + TIMES))
     return MachineCosts(
         **{each.name: median(getattr(one, each.name) for one in found) for each in fields(MachineCosts)}
     )
 
 
-def _solved(small: tuple[Stream, Stream], large: tuple[Stream, Stream]) -> MachineCosts:
+def _solve(small: tuple[Stream, Stream], large: tuple[Stream, Stream]) -> MachineCosts:
     apart: dict[str, Any] = {"cores": 2, "mapping": {small[0]: 0, small[1]: 1}}
     one, two = _block(small, NARROW)[0], _block(small, NARROW, **apart)[0]
     firing = max((one - _block(small, WIDE)[0] * NARROW / WIDE) / 2, 1e-6)

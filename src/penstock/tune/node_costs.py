@@ -52,17 +52,17 @@ class NodeCosts:
                 "measure it with stream.profile() on a source that has items"
             )
 
-    def told(self, segment: Segment) -> list[NodeProfile]:
+    def profiles_of(self, segment: Segment) -> list[NodeProfile]:
         """The profiles of the nodes in a loop. Where streams meet within one, that takes no time."""
         found = [node for node in inside(segment) if node in self.of_node]
         return [self.of_node[node] for node in found if segment.sides or not isinstance(node, n.Meet)]
 
-    def taken(self, segment: Segment) -> float:
+    def items_in(self, segment: Segment) -> float:
         """How many items enter a loop for one of the source."""
-        told = self.told(segment)
-        return told[0].items / self.source_items if told else self.given(segment.edge)
+        told = self.profiles_of(segment)
+        return told[0].items / self.source_items if told else self.items_out(segment.edge)
 
-    def given(self, edge: n.GraphNode) -> float:
+    def items_out(self, edge: n.GraphNode) -> float:
         """How many items leave a node for one of the source."""
         return self.of_node[edge].outputs / self.source_items if edge in self.of_node else 1.0
 
@@ -74,21 +74,21 @@ class NodeCosts:
 
     def marks(self, fed: Segment) -> float:
         """How many signals and boundaries of regions come through the channel to a loop, for an item of the source."""
-        return sum(each.marks for each in self.told(fed)[:1]) / self.source_items
+        return sum(each.marks for each in self.profiles_of(fed)[:1]) / self.source_items
 
     def channel_bytes(self, fed: Segment) -> float:
         """The bytes that pass a channel for an item of the source: parents pass once for a region."""
         parents = self.of_node[fed.edge].parent_bytes if fed.edge in self.of_node else 0
-        return self.given(fed.edge) * (self.item_bytes(fed.edge) - parents) + self.marks(fed) / 2 * parents
+        return self.items_out(fed.edge) * (self.item_bytes(fed.edge) - parents) + self.marks(fed) / 2 * parents
 
     def passing_s(self, segment: Segment) -> float:
         """What it takes to get items into a loop and out of it, for one of the source, beside the firings."""
-        told = self.told(segment)
+        told = self.profiles_of(segment)
         return sum(each.passing_s * each.items / self.source_items for each in (told[:1] + told[-1:])) / 2
 
     def firing_s(self, segment: Segment) -> float:
         """What a firing of a loop takes however few items it has."""
-        told = self.told(segment)
+        told = self.profiles_of(segment)
         return sum(each.firing_s for each in (told[:1] + told[-1:])) / 2
 
     def work_s(self, segment: Segment) -> float:
@@ -105,11 +105,11 @@ class NodeCosts:
         if segment.is_interpreted:
             return 1.0
         whole_s = self._alone_s(segment)
-        return sum(each.seconds for each in self.told(segment) if each.is_python) / whole_s if whole_s else 0.0
+        return sum(each.seconds for each in self.profiles_of(segment) if each.is_python) / whole_s if whole_s else 0.0
 
     def _alone_s(self, segment: Segment) -> float:
         """What the nodes of a loop took in loops of their own."""
-        return sum(each.seconds for each in self.told(segment))
+        return sum(each.seconds for each in self.profiles_of(segment))
 
     def steps(self, block: float) -> int:
         """In how many blocks of so many items the profile was measured."""
@@ -121,22 +121,22 @@ class NodeCosts:
         The nodes of a loop vary together: the items that take one of them long may take another long too.
         """
         steps = self.steps(block)
-        told = [each for each in self.told(segment) if len(each.samples) > 1 and each.seconds > 0]
+        told = [each for each in self.profiles_of(segment) if len(each.samples) > 1 and each.seconds > 0]
         if steps == 1 or not told:
             return None
         total = np.full(steps, self._alone_s(segment) - sum(each.seconds for each in told))
         for each in told:
-            shape = stretched(each.samples, steps)
+            shape = stretch(each.samples, steps)
             total += shape / max(float(shape.mean()), 1e-300) * each.seconds
         total *= self.work_s(segment) / max(self._alone_s(segment), 1e-300)
         is_steady = float(total.std()) <= STEADY * float(total.mean())
         return None if is_steady else [float(value) * block for value in total]
 
 
-def stretched(samples: Sequence[float], steps: int) -> Any:
+def stretch(samples: Sequence[float], steps: int) -> Any:
     """Samples that are spread evenly over a stretch as the means of so many equal steps of it.
 
-    >>> stretched([1.0, 3.0], 4).tolist(), stretched([1.0, 3.0, 5.0, 7.0], 2).tolist()
+    >>> stretch([1.0, 3.0], 4).tolist(), stretch([1.0, 3.0, 5.0, 7.0], 2).tolist()
     ([1.0, 1.0, 3.0, 3.0], [2.0, 6.0])
     """
     sums = np.concatenate([[0.0], np.cumsum(np.asarray(samples, np.float64))])

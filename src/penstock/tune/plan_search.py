@@ -123,10 +123,10 @@ class Search:
         copies = {**self.given, **copies}
         cores = max(max(mapped, default=0) + 1, 1 + max(copies.values(), default=0))
         if max(mapped, default=0) == 0 and copies == self.given:
-            return self.made(RunChoice(), mapped)
-        return self.made(RunChoice(cores, Places(asked, copies), block or self.usual_block), mapped)
+            return self.make_candidate(RunChoice(), mapped)
+        return self.make_candidate(RunChoice(cores, Places(asked, copies), block or self.usual_block), mapped)
 
-    def made(self, choice: RunChoice, mapped: Mapped) -> Candidate:
+    def make_candidate(self, choice: RunChoice, mapped: Mapped) -> Candidate:
         """A candidate whose channels are within the memory; refused where they cannot be."""
         self.tried += 1
         found = self._candidate(choice, mapped)
@@ -177,18 +177,18 @@ class Search:
             return
         yield (0,) * len(self.loops)
         for cores in range(2, self.cores + 1):
-            yield from self.improved(self.pieces(cores), cores)
+            yield from self.improve(self.pieces(cores), cores)
 
     def pieces(self, cores: int) -> Mapped:
         """Loops that follow each other, with about as much to do for each core."""
         shared = balanced(self.costs.loops, self.costs.profile.costs(self.costs.loops), cores)
-        return renumbered(shared[nodes[0]] for nodes in self.loops)
+        return renumber(shared[nodes[0]] for nodes in self.loops)
 
-    def improved(self, mapped: Mapped, cores: int) -> list[Mapped]:
+    def improve(self, mapped: Mapped, cores: int) -> list[Mapped]:
         """A mapping, and what comes of it by moving a loop or swapping two, as long as the loads become more even."""
         found, now = [mapped], self.unevenness(mapped)
         for _ in range(ROUNDS):
-            moves = {renumbered(each) for each in moved(found[-1], cores)}
+            moves = {renumber(each) for each in neighbours(found[-1], cores)}
             least, best = min(((self.unevenness(each), each) for each in moves), default=(now, mapped))
             if least >= now * EVEN:
                 break
@@ -207,9 +207,9 @@ class Search:
 
     # The search
 
-    def found(self) -> list[Candidate]:
+    def best_candidates(self) -> list[Candidate]:
         """The best candidates by what the busiest core has to do, with copies and without, the best first."""
-        plain = [each for each in map(self._tried, self.mappings()) if each is not None]
+        plain = [each for each in map(self._try, self.mappings()) if each is not None]
         known, bases = list(plain), plain
         while bases:
             more = [each for base in bases for each in self.with_a_copy(base)]
@@ -220,7 +220,7 @@ class Search:
         kept = [*self._best(known, SIMULATED), *self._best(plain, 3), plain[0]]
         return list({(each.mapped, frozenset(each.copies.items())): each for each in kept}.values())
 
-    def _tried(self, mapped: Mapped) -> Candidate | None:
+    def _try(self, mapped: Mapped) -> Candidate | None:
         try:
             return self.candidate(mapped, {})
         except (ModelError, GraphError):
@@ -284,7 +284,7 @@ class Search:
         found = []
         for choice in choices:
             try:
-                found.append(self.made(choice, base.mapped))
+                found.append(self.make_candidate(choice, base.mapped))
             except (ModelError, GraphError):  # not within the memory
                 continue
         return found
@@ -304,7 +304,7 @@ def every_mapping(loops: int, cores: int) -> Iterator[Mapped]:
             yield (*before, core)
 
 
-def moved(mapped: Mapped, cores: int) -> Iterator[Mapped]:
+def neighbours(mapped: Mapped, cores: int) -> Iterator[Mapped]:
     """All mappings in which one loop is elsewhere, or two have changed places."""
     for at, core in enumerate(mapped):
         for other in range(cores):
@@ -315,10 +315,10 @@ def moved(mapped: Mapped, cores: int) -> Iterator[Mapped]:
                 yield (*mapped[:at], mapped[second], *mapped[at + 1 : second], core, *mapped[second + 1 :])
 
 
-def renumbered(mapped: Iterable[int]) -> Mapped:
+def renumber(mapped: Iterable[int]) -> Mapped:
     """The same mapping, with the cores numbered as they are come by.
 
-    >>> renumbered([2, 2, 0, 1])
+    >>> renumber([2, 2, 0, 1])
     (0, 0, 1, 2)
     """
     number: dict[int, int] = {}

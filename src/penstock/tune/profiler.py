@@ -48,7 +48,7 @@ def profile(
     )
     found = measure_nodes(leaves, first, sample, small, **options)
     fused_s, alone_s = sum(firing.kernel_s for firing in fused), sum(node.seconds for node in found.nodes)
-    saved = _saved(leaves, found, first, options) if fused_s < WORTHWHILE * alone_s else {}
+    saved = _savings(leaves, found, first, options) if fused_s < WORTHWHILE * alone_s else {}
     crossing = _crossing(
         leaves, partial(first_batches, leaves[0].source, max(1, sample // FEWER), width, most_bytes), options
     )
@@ -68,7 +68,7 @@ def _pairs(leaves: tuple[n.GraphNode, ...]) -> Iterator[Places]:
         yield Places({node: (at + shift) // 2 % 2 for node, at in depth.items() if at})
 
 
-def _saved(
+def _savings(
     leaves: tuple[n.GraphNode, ...], found: Profile, first: Callable[[], Iterator[Batch]], options: Mapping[str, Any]
 ) -> dict[int, float]:
     """What nodes take less, by number, in one loop with the node before them."""

@@ -145,7 +145,7 @@ class Model:
         """
         blocks = max(1, math.ceil(items / self.layout.block))
         some = min(blocks, SIMULATED)
-        run = simulate(_supplied(self.platform, some), firings=LONG, may_stop=True)
+        run = simulate(_supply(self.platform, some), firings=LONG, may_stop=True)
         took = float(run.time) / NANO
         if blocks > some:
             took += (blocks - some) * self.layout.block / self.predict().throughput
@@ -176,7 +176,7 @@ class Model:
         return "\n".join([f"blocks of {self.layout.block:,.6g} items of the source", *table(head, rows), *held])
 
 
-def _supplied(platform: Platform, blocks: int) -> Net:
+def _supply(platform: Platform, blocks: int) -> Net:
     """The net of a platform whose stream has so many blocks."""
     net, sources = net_of(platform), {task.name for task in platform.sources}
     places = [Place(f"left for {name}", blocks) for name in sorted(sources)]

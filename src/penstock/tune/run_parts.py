@@ -102,7 +102,7 @@ class RunParts:
         return loads.index(max(loads))
 
     def _rate(self, segment: Segment) -> float:
-        return self.costs.taken(segment) or 1.0 / WIDTH
+        return self.costs.items_in(segment) or 1.0 / WIDTH
 
     # Parts and their cores
 
@@ -163,7 +163,7 @@ class RunParts:
 
     def items(self, fed: Segment) -> float:
         """How many items of a block pass a channel."""
-        return self.costs.given(fed.edge) * self.block
+        return self.costs.items_out(fed.edge) * self.block
 
     def bytes(self, fed: Segment) -> float:
         """How many bytes of a block pass a channel."""

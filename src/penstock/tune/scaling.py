@@ -97,7 +97,7 @@ def _row(each: Point, single: Point) -> tuple[str, ...]:
     )
 
 
-def scaled(
+def predict_scaling(
     profile: JobProfile, executors: Sequence[int], data: DataSize, cluster: Cluster | None = None, *, seed: int = 0
 ) -> Scaling:
     """Predict a job from its profile on each of these numbers of executors."""

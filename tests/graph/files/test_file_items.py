@@ -96,7 +96,7 @@ def test_a_file_that_arrives_is_read_as_in_a_batch(tmp_path: Path, kind: Kind, a
     if about_bytes < UNCUT:  # the cuts are the same too
         alone = items_of(kind.read(tmp_path / "2")).splits(about_bytes)
         assert [split.label for split in task.splits_of([second], about_bytes)] == [split.label for split in alone]
-    both = [items.arrived(str(tmp_path / name)) for name in "21"]
+    both = [items.arrived_file(str(tmp_path / name)) for name in "21"]
     assert read(items, both, about_bytes) == expected + rows_of(kind.read(tmp_path / "1"))  # in the order given
     assert read(items, [], about_bytes) == []
     assert [
@@ -123,10 +123,10 @@ def test_partition_folders_below_the_path(tmp_path: Path, kind: Kind) -> None:
     kind.write(tmp_path / "top=1" / "day=2" / "b", columns(7, 1))
     kind.write(tmp_path / "top=1" / "day=__HIVE_DEFAULT_PARTITION__" / "b", columns(7, 1))
     (expected,) = rows_of(kind.read(tmp_path / "top=1" / "day=2" / "b"))
-    file = items.arrived(f"file:{tmp_path}/top=1/day=2/b")
+    file = items.arrived_file(f"file:{tmp_path}/top=1/day=2/b")
     assert file.keys == (("day", "2"),)
     assert read(in_a_task(items), [file]) == [expected | {"day": 2}]
-    assert items.arrived(f"{tmp_path}/top=1/day=__HIVE_DEFAULT_PARTITION__/b").keys == (("day", None),)
+    assert items.arrived_file(f"{tmp_path}/top=1/day=__HIVE_DEFAULT_PARTITION__/b").keys == (("day", None),)
     plain = items_of(kind.read(tmp_path / "top=1", partitions=False))
     assert read(plain, [plain.arrived(file.path)]) == [expected]
 
@@ -139,10 +139,10 @@ def test_partition_folders_that_do_not_fit(tmp_path: Path, kind: Kind) -> None:
         with pytest.raises(
             ps.DataError, match=rf"{folder}/b': must lie in partition folders of the same names .* \['day'\]"
         ):
-            items.arrived(str(tmp_path / folder / "b"))
+            items.arrived_file(str(tmp_path / folder / "b"))
     kind.write(tmp_path / "day=x" / "b", columns(0, 1))
     with pytest.raises(ps.PenstockError, match=r"day=x/b': the folder 'day=x' must give a value of int64; 'x' is none"):
-        items.arrived(str(tmp_path / "day=x" / "b"))
+        items.arrived_file(str(tmp_path / "day=x" / "b"))
 
 
 @pytest.mark.parametrize("name", ["plain", "two words", "50%", "%41", "a#b?c", "a+b", "[1]", "ümlaut", "a:b"])
@@ -152,7 +152,7 @@ def test_paths_as_spark_writes_them(tmp_path: Path, name: str, form: str) -> Non
     write(folder, first="first")
     items = items_of(ps.read_text(folder, file="path"))
     write(folder, **{name: "x"})
-    file = items.arrived(form.format(folder / name))
+    file = items.arrived_file(form.format(folder / name))
     assert (file.path, file.size) == (str(folder / name), 1)
     assert items.takes(form.format(folder / name))
     assert (
@@ -166,7 +166,7 @@ def test_an_address_that_was_given_is_encoded(tmp_path: Path) -> None:
     write(tmp_path / "two words", a="1", b="2")
     items = items_of(ps.read_text(f"file://{tmp_path}/two%20words/"))
     assert items.root == (f"file://{tmp_path}/two words", "*")
-    assert read(items, [items.arrived(f"file:{tmp_path}/two words/b")]) == [{"line": "2"}]
+    assert read(items, [items.arrived_file(f"file:{tmp_path}/two words/b")]) == [{"line": "2"}]
 
 
 def test_a_file_of_elsewhere(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_file_of_elsewhere(tmp_path: Path) -> None:
     items = items_of(ps.read_text(tmp_path / "in"))
     for name in ("out", "inside"):
         with pytest.raises(ps.DataError, match=rf"{name}': must lie below 'file://{tmp_path}/in', which is read"):
-            items.arrived(f"file:{tmp_path}/{name}")
+            items.arrived_file(f"file:{tmp_path}/{name}")
         assert not items.takes(str(tmp_path / name))
 
 
@@ -183,20 +183,20 @@ def test_a_file_that_is_gone_or_another(tmp_path: Path, kind: Kind) -> None:
     items = items_of(kind.read(tmp_path))
     kind.write(tmp_path / "b", columns(0))
     path, size = tmp_path / "b", (tmp_path / "b").stat().st_size
-    assert items.arrived(str(path), size).size == size
+    assert items.arrived_file(str(path), size).size == size
     with pytest.raises(
         ps.DataError, match=rf"b': must have {size + 1} bytes, as when it was first seen; it has {size}"
     ):
-        items.arrived(str(path), size + 1)
-    file = items.arrived(str(path))
+        items.arrived_file(str(path), size + 1)
+    file = items.arrived_file(str(path))
     path.unlink()
     with pytest.raises(ps.DataError, match=r"/b': must be there until it has been read; it is gone; put it back"):
-        items.arrived(str(path), size)
+        items.arrived_file(str(path), size)
     with pytest.raises(ps.DataError, match=r"/b': must be there while it is read; it is gone"):
         read(items, [file])
     path.mkdir()
     with pytest.raises(ps.DataError, match=r"/b': must be a file; it is none"):
-        items.arrived(str(path))
+        items.arrived_file(str(path))
 
 
 @pytest.mark.parametrize("about_bytes", [1, UNCUT])
@@ -275,7 +275,7 @@ def test_csv_before_its_first_header(tmp_path: Path, whole: bool) -> None:
     expected = [{"b": 1, "a": "x"}, {"b": 2, "a": "y"}, {"b": 3, "a": "z"}]
     for about_bytes in (1, UNCUT):
         names = ["empty.csv.gz", "one.csv", "three.csv", "two.csv", "nothing.csv"]
-        assert read(items, [items.arrived(str(tmp_path / name)) for name in names], about_bytes) == expected
+        assert read(items, [items.arrived_file(str(tmp_path / name)) for name in names], about_bytes) == expected
 
 
 @pytest.mark.parametrize(
@@ -291,14 +291,14 @@ def test_csv_files_that_do_not_fit_the_schema(tmp_path: Path, text: str, message
     items = csv_items(tmp_path)
     write(tmp_path, late__csv=text)
     with pytest.raises(ps.DataError) as error:
-        read(items, [items.arrived(str(tmp_path / "late.csv"))])
+        read(items, [items.arrived_file(str(tmp_path / "late.csv"))])
     assert str(error.value).startswith(f"source 'csv': file '{tmp_path}/late.csv', {message}")
 
 
 def test_csv_without_headers(tmp_path: Path) -> None:
     items = csv_items(tmp_path, names=["a", "b"])
     write(tmp_path, late__csv="x,1\ny,2\n")
-    assert read(items, [items.arrived(str(tmp_path / "late.csv"))], 1) == [{"b": 1, "a": "x"}, {"b": 2, "a": "y"}]
+    assert read(items, [items.arrived_file(str(tmp_path / "late.csv"))], 1) == [{"b": 1, "a": "x"}, {"b": 2, "a": "y"}]
 
 
 def test_csv_goes_by_the_header_of_the_first_file_that_has_one(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from tests.graph.files.data import items_of, rows_of, write_parquet
 import penstock as ps
 from penstock.errors import InternalError
 from penstock.graph.source import UNCUT
-from penstock.graph.split import gathered
+from penstock.graph.split import gather_batches
 
 
 @given(st.integers(0, 50), st.integers(1, 10_000), st.integers(1, 20))
@@ -71,7 +71,7 @@ def test_small_batches_are_put_together(sizes: list[int], at_most: int) -> None:
     column = pa.array(range(sum(sizes)), pa.int64())
     starts = np.cumsum([0, *sizes])
     batches = [pa.record_batch({"v": column[a:b]}) for a, b in itertools.pairwise(starts) if b - a <= at_most]
-    made = list(gathered(batches, at_most))
+    made = list(gather_batches(batches, at_most))
     assert [v for batch in made for v in batch["v"].to_pylist()] == [v for b in batches for v in b["v"].to_pylist()]
     assert all(0 < batch.num_rows <= at_most for batch in made)
     for one, other in itertools.pairwise(made):

@@ -118,7 +118,7 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[st
         write_parquet(tmp_path / f"{number:03}.parquet", {"v": [number], "w": ["x"]})
     (tmp_path / "005.parquet").write_bytes(b"")
     names: list[str] = []
-    whole = parquet.opened
+    whole = parquet.open_parquet
     monkeypatch.setattr(parquet, "opened", lambda file: names.append(file.name) or whole(file))
     return tmp_path, names
 

@@ -25,9 +25,9 @@ from penstock.engine import sinks
 from penstock.graph import nodes as n
 from penstock.graph import reference
 from penstock.graph.reference import Result
-from penstock.graph.signal_indices import resolved
+from penstock.graph.signal_indices import resolve_indices
 from penstock.graph.split import NoItems
-from penstock.graph.tree import Tree, check_signals, handled
+from penstock.graph.tree import Tree, check_signals, handled_signals
 from penstock.plan.cut import cut
 from penstock.plan.stages import Cut
 from penstock.spark.driver import results as job
@@ -92,7 +92,7 @@ def micro_batches(case: Case, chance: random.Random) -> list[list[arrived.Piece]
     Before an item with a signal in front a micro-batch begins, which has the signal: that is how one is sent.
     """
     tree = Tree(case.leaves)
-    control = resolved(check_signals(tree, case.control), tree.source)
+    control = resolve_indices(check_signals(tree, case.control), tree.source)
     rows = list(tree.source.items.batches(1 << 20))
     empty = pa.table({name: pa.array([], t) for name, t in tree.source.items.fields.items()})
     table = pa.Table.from_batches(rows) if rows else empty
@@ -175,7 +175,7 @@ def received(program: task.Program, rows: list[pa.RecordBatch], stage, stores: d
 
 def one_result(case: Case) -> Case:
     """The case with its first result only: a stream has one."""
-    known = handled(Tree(case.leaves[:1]).nodes)
+    known = handled_signals(Tree(case.leaves[:1]).nodes)
     control = [given for given in case.control if type(given.signal) in known]
     return replace(case, leaves=case.leaves[:1], control=control)
 

@@ -10,13 +10,13 @@ import pytest
 from penstock.errors import ModelError
 from penstock.tune.model.constructs import (
     Sketch,
+    add_merges,
     arc,
     buffer,
     chain,
     exclusive,
-    exposed,
+    exposed_latency,
     flexible,
-    merged,
     move,
     next_task,
     portion,
@@ -99,9 +99,9 @@ def test_times() -> None:
 
 
 def test_double_buffering_hides_what_the_work_lasts() -> None:
-    assert exposed(1000, 56, Fraction(15, 100), Constant(100)) == 106
-    assert exposed(1000, 56, Fraction(15, 100), Constant(300)) == 0
-    assert exposed(1000, 56, Fraction(15, 100), Constant(300), double_buffering=False) == 206
+    assert exposed_latency(1000, 56, Fraction(15, 100), Constant(100)) == 106
+    assert exposed_latency(1000, 56, Fraction(15, 100), Constant(300)) == 0
+    assert exposed_latency(1000, 56, Fraction(15, 100), Constant(300), double_buffering=False) == 206
 
 
 def test_a_split_into_three_by_permanent_priority() -> None:
@@ -119,7 +119,7 @@ def test_a_split_into_three_by_permanent_priority() -> None:
         sketch.take(f"work {n}", f"inlet {n}")
         sketch.give(f"work {n}", f"room {n}")
         sketch.give(f"work {n}", sketch.place(f"outlet {n}"))
-    merged(sketch, {f"from {n}": {f"outlet {n}": "out"} for n in range(3)})
+    add_merges(sketch, {f"from {n}": {f"outlet {n}": "out"} for n in range(3)})
     sketch.transition("end", 0)
     sketch.take("end", "out")
     run = simulate(sketch.net(), until=20, log=1000, logged=[*ways])

@@ -15,11 +15,11 @@ from penstock.graph import types
 from penstock.graph.files.csv_format import CsvFormat, Dialect
 from penstock.graph.files.file_columns import FileColumns, layout_of
 from penstock.graph.files.file_items import FileItems, FilesPlan
-from penstock.graph.files.line_blocks import Range, blocks, opened, ranges, refuse_bad_text
+from penstock.graph.files.line_blocks import Range, blocks, open_file, ranges, refuse_bad_text
 from penstock.graph.files.paths import File, find, first_line
-from penstock.graph.files.rows import SAMPLE_BYTES, RowsSplit, bodies, parsed, without_mark
+from penstock.graph.files.rows import SAMPLE_BYTES, RowsSplit, bodies, parse_rows, without_mark
 from penstock.graph.source import as_schema
-from penstock.graph.split import Split, joined
+from penstock.graph.split import Split, join_splits
 
 ROW_BYTES = 8 << 20
 """A row with line ends in it must fit into so much, since Arrow reads such a file by blocks of one size."""
@@ -34,7 +34,7 @@ def read_items(
     filled = [file for file in found.files if file.size]
     declared = None if schema is None else as_schema(source, schema)
     form = CsvFormat(dialect, *_columns(source, names, filled, dialect, declared))
-    fields = _inferred(source, form, filled, newlines_in_values) if declared is None else declared
+    fields = _infer_schema(source, form, filled, newlines_in_values) if declared is None else declared
     layout = layout_of(source, fields, found.files, declared)
     _refuse(source, layout, form)
     form = replace(form, types=dict(zip(layout.schema.names, layout.schema.types, strict=True)))
@@ -51,7 +51,7 @@ class CsvCut:
     is_whole: bool
 
     def __call__(self, files: Sequence[File], about_bytes: int, *_: Any) -> Sequence[Split]:
-        return joined((part for file in files for part in self._parts(file, about_bytes)), about_bytes)
+        return join_splits((part for file in files for part in self._parts(file, about_bytes)), about_bytes)
 
     def _parts(self, file: File, about_bytes: int) -> Iterator[Split]:
         form = self.form if self.form.columns else self._told_by(file)
@@ -109,7 +109,7 @@ def _columns(
     return columns, {}, first
 
 
-def _inferred(source: str, form: CsvFormat, filled: Sequence[File], newlines_in_values: bool) -> pa.Schema:
+def _infer_schema(source: str, form: CsvFormat, filled: Sequence[File], newlines_in_values: bool) -> pa.Schema:
     """The columns with types that the first rows show."""
     for file in filled:
         if newlines_in_values:
@@ -118,7 +118,7 @@ def _inferred(source: str, form: CsvFormat, filled: Sequence[File], newlines_in_
             body = next(bodies(form, Range(file, 0, file.size), SAMPLE_BYTES), None)
             if body is not None:
                 refuse_bad_text(body)
-            rows = None if body is None else parsed(form, body, None)
+            rows = None if body is None else parse_rows(form, body, None)
         if rows is not None and rows.num_rows:
             return refuse_unknown_types(source, rows.schema)
     raise GraphError(f"{source}: there must be a row to infer the types of the columns from; got none; give schema=")
@@ -162,14 +162,14 @@ def _stream(form: CsvFormat, source: Any, columns: Sequence[str] | None) -> Any:
 
 
 def _sample(form: CsvFormat, file: File) -> pa.Table | None:
-    with opened(file) as source, _explained(file):
+    with open_file(file) as source, _explain_errors(file):
         reader = _stream(form, source, None)
         batch = next(iter(reader), None)
         return None if batch is None else pa.Table.from_batches([batch])
 
 
 @contextlib.contextmanager
-def _explained(file: File) -> Iterator[None]:
+def _explain_errors(file: File) -> Iterator[None]:
     """Says in our words what Arrow says of a file that it reads row by row."""
     try:
         yield
@@ -198,12 +198,12 @@ class WholeCsv(Split):
         return self.file.size
 
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
-        flat, roots = self.layout.wanted(columns)
+        flat, roots = self.layout.columns_to_read(columns)
         head = next(blocks(Range(self.file, 0, self.file.size), SAMPLE_BYTES), None)
         if head is None:  # nothing was compressed in it
             return
-        self.form.begun(without_mark(head))
-        with opened(self.file) as source, _explained(self.file):
+        self.form.drop_header(without_mark(head))
+        with open_file(self.file) as source, _explain_errors(self.file):
             for batch in _stream(self.form, source, roots):
                 for start in range(0, batch.num_rows, at_most):
-                    yield self.layout.finished(batch.slice(start, at_most), self.file, flat)
+                    yield self.layout.convert(batch.slice(start, at_most), self.file, flat)

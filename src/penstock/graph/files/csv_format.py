@@ -14,7 +14,7 @@ import pyarrow.csv as pacsv
 from penstock.errors import DataError, GraphError, quoted, reason_text
 from penstock.graph.files.line_blocks import LineBlock, after_last_newline
 from penstock.graph.files.paths import first_line
-from penstock.graph.files.rows import RowFormat, shown
+from penstock.graph.files.rows import RowFormat, short_line
 from penstock.kernels.line_bounds import NEWLINE
 
 COUNT = re.compile(r"Expected (\d+) columns, got (\d+)")
@@ -62,7 +62,8 @@ class Dialect:
         except (pa.ArrowException, UnicodeDecodeError) as error:
             told = reason_text(first_line(error))
             raise DataError(
-                f"{block.file.where}, line 1: must be a header; {told} in {shown(line)}; give names= if there is none"
+                f"{block.file.where}, line 1: must be a header; {told} in {short_line(line)}; "
+                "give names= if there is none"
             ) from None
 
 
@@ -80,7 +81,7 @@ class CsvFormat(RowFormat):
     types: Mapping[str, pa.DataType]
     first: str | None
 
-    def begun(self, block: LineBlock) -> LineBlock:
+    def drop_header(self, block: LineBlock) -> LineBlock:
         if self.first is None:
             return block
         found, end = self.dialect.header(block)
@@ -91,10 +92,10 @@ class CsvFormat(RowFormat):
             )
         return LineBlock(block.file, block.at + end, block.data[end:])
 
-    def parsed(self, lines: pa.Buffer, columns: Sequence[str] | None) -> pa.Table:
-        return self._parsed(lines, None if columns is None else {name: self.types[name] for name in columns})
+    def parse(self, lines: pa.Buffer, columns: Sequence[str] | None) -> pa.Table:
+        return self._parse(lines, None if columns is None else {name: self.types[name] for name in columns})
 
-    def _parsed(self, lines: pa.Buffer, types: Mapping[str, pa.DataType] | None) -> pa.Table:
+    def _parse(self, lines: pa.Buffer, types: Mapping[str, pa.DataType] | None) -> pa.Table:
         options = pacsv.ReadOptions(use_threads=False, column_names=list(self.columns), block_size=lines.size + 1)
         conversion = self.dialect.conversion(types)
         return pacsv.read_csv(pa.BufferReader(lines), options, self.dialect.parsing(), conversion)
@@ -107,20 +108,20 @@ class CsvFormat(RowFormat):
         if self.dialect.quote.encode() not in line:
             return None
         # With an open quote, a second such line is no second row.
-        twice = self._parsed(pa.py_buffer(line + b"\n" + line), {self.columns[0]: pa.binary()})
+        twice = self._parse(pa.py_buffer(line + b"\n" + line), {self.columns[0]: pa.binary()})
         return None if twice.num_rows == 2 else "a quote is open"
 
     def is_blank(self, line: bytes) -> bool:
         return not line
 
-    def explained(self, error: str, line: bytes) -> str:
+    def line_fault(self, error: str, line: bytes) -> str:
         count, value = COUNT.search(error), VALUE.search(error)
         is_open = self.dialect.quote is not None and line.count(self.dialect.quote.encode()) % 2
         if count:
             advice = GOES_ON if is_open else "mend or remove the line"
-            return f"must have {count[1]} fields; got {count[2]} in {shown(line)}; {advice}"
+            return f"must have {count[1]} fields; got {count[2]} in {short_line(line)}; {advice}"
         if value:
             name, got = self.columns[int(value[1])], value[3].removeprefix("invalid value ")
             return f"the field {name!r} must be {value[2]}; got {reason_text(got)}; give schema= another type for it"
         why = "a quote is not closed" if is_open else "it has a line end of another kind in it"
-        return f"must be one row; {why} in {shown(line)}; {GOES_ON}"
+        return f"must be one row; {why} in {short_line(line)}; {GOES_ON}"

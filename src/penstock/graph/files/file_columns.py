@@ -9,11 +9,11 @@ from functools import cached_property
 import pyarrow as pa
 
 from penstock.errors import DataError, GraphError, quoted
-from penstock.graph.files.folder_fields import constants, key_types, refuse_clash, supported
+from penstock.graph.files.folder_fields import constants, key_types, refuse_clash, refuse_unsupported
 from penstock.graph.files.paths import File
 from penstock.graph.flat import empty, flatten
 from penstock.graph.source import fields_of
-from penstock.graph.split import chosen
+from penstock.graph.split import choose_columns
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,13 @@ class FileColumns:
         """The column of the files that each of their fields is made of."""
         return {flat: field.name for field in self.schema for flat in empty(pa.schema([field])).schema.names}
 
-    def wanted(self, columns: Collection[str] | None) -> tuple[list[str], list[str]]:
+    def columns_to_read(self, columns: Collection[str] | None) -> tuple[list[str], list[str]]:
         """The flat columns to give, and the columns to read in the files for them: at least one, to know the rows."""
-        flat = chosen(self.fields, columns)
-        own = chosen(self.own_fields, [name for name in flat if name in self.own_fields])
+        flat = choose_columns(self.fields, columns)
+        own = choose_columns(self.own_fields, [name for name in flat if name in self.own_fields])
         return flat, list(dict.fromkeys(self.roots[name] for name in own))
 
-    def finished(self, batch: pa.RecordBatch, file: File, flat: Sequence[str]) -> pa.RecordBatch:
+    def convert(self, batch: pa.RecordBatch, file: File, flat: Sequence[str]) -> pa.RecordBatch:
         """The flat columns `flat` of what was read from a file, in the types of the fields."""
         own = flatten(batch)
         found = dict(zip(own.schema.names, own.columns, strict=True))
@@ -61,10 +61,10 @@ class FileColumns:
             elif found[name].type == self.fields[name]:
                 arrays.append(found[name])
             else:
-                arrays.append(self._converted(file, name, found[name]))
+                arrays.append(self._convert_column(file, name, found[name]))
         return pa.RecordBatch.from_arrays(arrays, names=list(flat))
 
-    def _converted(self, file: File, name: str, column: pa.Array) -> pa.Array:
+    def _convert_column(self, file: File, name: str, column: pa.Array) -> pa.Array:
         try:
             return column.cast(self.fields[name])
         except pa.ArrowException as error:
@@ -79,7 +79,7 @@ def layout_of(source: str, schema: pa.Schema, files: Sequence[File], declared: p
     keys = key_types(files, declared)
     if declared is not None:
         schema = pa.schema([field for field in declared if field.name not in keys])
-    supported(source, keys)
+    refuse_unsupported(source, keys)
     refuse_clash(source, schema.names, keys)
     fields_of(source, pa.schema([*schema, *keys.items()]), "leave it out: give schema= with the fields to read")
     if not schema.names:

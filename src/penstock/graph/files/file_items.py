@@ -80,14 +80,16 @@ class FileItems(Items):
         """
         place = self._place
         if ANY_FOLDERS in place.pattern:
-            raise self._unwatched(f"{place.given!r}, with any number of folders", "give the folder where they begin")
+            raise self._watch_error(f"{place.given!r}, with any number of folders", "give the folder where they begin")
         if not place.pattern and any(file.path == place.base for file in self.files):
-            raise self._unwatched(f"the file {place.given!r}", "give its folder")
+            raise self._watch_error(f"the file {place.given!r}", "give its folder")
         if place.pattern and is_hidden(place.pattern[-1]):
-            raise self._unwatched(f"{place.given!r}", "rename the files: Spark leaves out what begins with '_' or '.'")
+            raise self._watch_error(
+                f"{place.given!r}", "rename the files: Spark leaves out what begins with '_' or '.'"
+            )
         deeper = [file.path for file in self.files if len(place.below(file.path) or ()) > len(place.pattern) > 0]
         if deeper:
-            raise self._unwatched(f"{place.given!r}, which matches the folder of {deeper[0]!r}", "give one folder")
+            raise self._watch_error(f"{place.given!r}, which matches the folder of {deeper[0]!r}", "give one folder")
         return place.folder_and_names()
 
     def takes(self, path: str) -> bool:
@@ -95,7 +97,7 @@ class FileItems(Items):
         names = self._place.below(path)
         return names is not None and fits(names, self._place.pattern)
 
-    def arrived(self, path: str, size: int | None = None) -> File:
+    def arrived_file(self, path: str, size: int | None = None) -> File:
         """The file of a path that has arrived, with the keys of the folders below the path that was given.
 
         The path is written as the file system does it or as Spark does it: `file:/a b`, `s3a://bucket/a%b`. Where the
@@ -125,10 +127,10 @@ class FileItems(Items):
     def _place(self) -> PathPattern:
         found = self.plan.found
         if found.place is None:
-            raise self._unwatched(f"a list of {len(found.path)} paths", "give the folder that they lie in")
+            raise self._watch_error(f"a list of {len(found.path)} paths", "give the folder that they lie in")
         return found.place
 
-    def _unwatched(self, got: str, advice: str) -> GraphError:
+    def _watch_error(self, got: str, advice: str) -> GraphError:
         return GraphError(
             f"{self.plan.found.source}: to be watched for new files, the path must be one folder, or a glob of names "
             f"in a folder ('folder/*.{self.format}'); got {got}; {advice}"

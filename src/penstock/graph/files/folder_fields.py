@@ -51,7 +51,7 @@ def refuse_clash(source: str, names: Sequence[str], keys: Mapping[str, Any]) -> 
             )
 
 
-def supported(source: str, wanted: Mapping[str, pa.DataType]) -> None:
+def refuse_unsupported(source: str, wanted: Mapping[str, pa.DataType]) -> None:
     for key, t in wanted.items():
         if not (types.is_scalar(t) or types.is_text(t)):
             raise GraphError(

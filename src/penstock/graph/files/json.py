@@ -18,7 +18,7 @@ from penstock.graph.files.file_columns import layout_of
 from penstock.graph.files.file_items import FileItems, FilesPlan
 from penstock.graph.files.line_blocks import LineBlock, Range, is_text
 from penstock.graph.files.paths import File, find
-from penstock.graph.files.rows import SAMPLE_BYTES, RowFormat, RowsCut, bodies, parsed, shown
+from penstock.graph.files.rows import SAMPLE_BYTES, RowFormat, RowsCut, bodies, parse_rows, short_line
 from penstock.graph.source import as_schema
 
 COLUMN = re.compile(r"Column\(/([^)]*)\) changed from (\w+) to (\w+)")
@@ -29,20 +29,20 @@ def read_items(source: str, path: Any, schema: Any, partitions: bool) -> FileIte
     """Items of the objects of JSON files; see `read_json`."""
     found = find(source, path, partitions=partitions, may_be_empty=schema is not None)
     declared = None if schema is None else as_schema(source, schema)
-    fields = _inferred(source, found.files) if declared is None else declared
+    fields = _infer_schema(source, found.files) if declared is None else declared
     layout = layout_of(source, fields, found.files, declared)
     cut = RowsCut(layout, JsonFormat(layout.schema))
     return FileItems(layout.fields, plan=FilesPlan(found, cut), format="json")
 
 
-def _inferred(source: str, files: Sequence[File]) -> pa.Schema:
+def _infer_schema(source: str, files: Sequence[File]) -> pa.Schema:
     """The fields of the first objects."""
     form = JsonFormat(None)
     for file in files:
         body = next(bodies(form, Range(file, 0, file.size), SAMPLE_BYTES), None) if file.size else None
         if body is None:
             continue
-        rows = parsed(form, body, None)
+        rows = parse_rows(form, body, None)
         if rows.num_rows:
             return refuse_unknown_types(source, rows.schema)
     if not any(file.size for file in files):
@@ -59,10 +59,10 @@ class JsonFormat(RowFormat):
     blank_starts: ClassVar[list[int]] = list(b" \t\r\n")
     schema: pa.Schema | None
 
-    def begun(self, block: LineBlock) -> LineBlock:
+    def drop_header(self, block: LineBlock) -> LineBlock:
         return block
 
-    def parsed(self, lines: pa.Buffer, columns: Sequence[str] | None) -> pa.Table:
+    def parse(self, lines: pa.Buffer, columns: Sequence[str] | None) -> pa.Table:
         if self.schema is None or columns is None:
             options = pajson.ParseOptions()
         else:
@@ -77,18 +77,18 @@ class JsonFormat(RowFormat):
     def is_blank(self, line: bytes) -> bool:
         return not line.strip(b" \t\r")
 
-    def explained(self, error: str, line: bytes) -> str:
+    def line_fault(self, error: str, line: bytes) -> str:
         changed, value = COLUMN.search(error), VALUE.search(error)
         if changed:
             name = changed[1].replace("/", ".")
-            return f"the field {name!r} must be a {changed[2]}; got a {changed[3]} in {shown(line)}; give schema="
+            return f"the field {name!r} must be a {changed[2]}; got a {changed[3]} in {short_line(line)}; give schema="
         if value:
             found = _fields_with(line, value[2])
             return (
                 f"the field {found} must be {value[1]}; got {reason_text(value[2])}; give schema= another type for it"
             )
         told = reason_text(error.removeprefix("JSON parse error: "))
-        return f"must be one JSON object, in one line; got {shown(line)}; {told}"
+        return f"must be one JSON object, in one line; got {short_line(line)}; {told}"
 
 
 def _fields_with(line: bytes, text: str) -> str:

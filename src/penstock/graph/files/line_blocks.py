@@ -75,7 +75,7 @@ class LineBlock:
 
 def blocks(given: Range, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
     """The lines of a range, many at a time. Memory is bounded by the block, or by the longest line."""
-    with opened(given.file) as stream:
+    with open_file(given.file) as stream:
         if compression(given.file):
             yield from _blocks(given.file, stream, 0, None, block_bytes)
             return
@@ -87,7 +87,7 @@ def blocks(given: Range, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
 
 
 @contextlib.contextmanager
-def opened(file: File) -> Iterator[Any]:
+def open_file(file: File) -> Iterator[Any]:
     """The bytes of a file, as one can read them; what the file system says is said in our words."""
     try:
         how = compression(file)
@@ -127,7 +127,7 @@ def _blocks(file: File, stream: Any, at: int, length: int | None, block_bytes: i
     held, used, left = _room(block_bytes), 0, length
     while True:
         if used == len(held):  # one line fills the whole block
-            held = _grown(file, at, held)
+            held = _grow(file, at, held)
         got = stream.readinto(held[used:] if left is None else held[used : used + left])
         if left is not None:
             left -= got
@@ -149,7 +149,7 @@ def _room(size: int) -> np.ndarray:
     return np.frombuffer(pa.allocate_buffer(size), np.uint8)
 
 
-def _grown(file: File, at: int, held: np.ndarray) -> np.ndarray:
+def _grow(file: File, at: int, held: np.ndarray) -> np.ndarray:
     if len(held) >= LONGEST_LINE:
         raise DataError(f"{file.where}: a line must be shorter than {LONGEST_LINE} bytes; that at byte {at} is not")
     larger = _room(min(2 * len(held), LONGEST_LINE))
@@ -198,7 +198,7 @@ def place(file: File, at: int) -> str:
     if at > COUNTED_BYTES:
         return f"byte {at}{inside}"
     number, left = 1, at
-    with opened(file) as stream:
+    with open_file(file) as stream:
         while left:
             found = stream.read(min(BLOCK_BYTES, left))
             if not found:

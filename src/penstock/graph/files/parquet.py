@@ -20,7 +20,7 @@ from penstock.graph.files.paths import File, find, first_line
 from penstock.graph.files.row_groups import may_skip
 from penstock.graph.flat import empty
 from penstock.graph.source import UNCUT, as_schema
-from penstock.graph.split import Bound, Joined, Split, grouped, joined
+from penstock.graph.split import Bound, Joined, Split, group_by_bytes, join_splits
 from penstock.graph.types import is_text
 
 BATCH_BYTES = 16 << 20
@@ -49,7 +49,7 @@ def _cut(source: str, files: Sequence[File], declared: pa.Schema | None) -> Parq
         raise GraphError(f"{source}: all files are empty, so that none has a schema; give schema=")
     if first is None:
         return ParquetCut(layout_of(source, declared, files, declared), "")
-    with opened(first) as parquet:
+    with open_parquet(first) as parquet:
         layout = layout_of(source, parquet.schema_arrow, files, declared)
         refuse_other_schema(layout, first.path, first, parquet.schema_arrow)
     return ParquetCut(layout, first.path)
@@ -67,9 +67,9 @@ class ParquetCut:
     ) -> Sequence[Split]:
         files = [file for file in files if file.size]
         if about_bytes == UNCUT and not bounds:  # nothing to decide, so that each footer is read when its turn comes
-            return joined(map(self._whole, files), UNCUT)
+            return join_splits(map(self._whole, files), UNCUT)
         small = self._small(files, about_bytes, bounds)
-        return list(_packed(self._groups(files, () if small else bounds, columns, small), about_bytes))
+        return list(_pack_groups(self._groups(files, () if small else bounds, columns, small), about_bytes))
 
     def _small(self, files: Sequence[File], about_bytes: int, bounds: Sequence[Bound]) -> int:
         """Up to how many bytes a file is read as a whole, without a look at its footer before.
@@ -96,9 +96,9 @@ class ParquetCut:
 
     def _footer(self, file: File, bounds: Sequence[Bound], columns: Collection[str] | None) -> list[RowGroup]:
         """The row groups of a file, as its footer tells them."""
-        flat, roots = self.layout.wanted(columns)
+        flat, roots = self.layout.columns_to_read(columns)
         made = []
-        with opened(file) as parquet:
+        with open_parquet(file) as parquet:
             refuse_other_schema(self.layout, self.first, file, parquet.schema_arrow)
             for at in range(parquet.metadata.num_row_groups):
                 group = parquet.metadata.row_group(at)
@@ -135,8 +135,8 @@ class RowGroups(Split):
         return RowGroups(self.layout, self.first, self.file, self.start, other.stop, rows, self.bytes + other.bytes)
 
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
-        flat, roots = self.layout.wanted(columns)
-        with opened(self.file) as parquet:
+        flat, roots = self.layout.columns_to_read(columns)
+        with open_parquet(self.file) as parquet:
             refuse_other_schema(self.layout, self.first, self.file, parquet.schema_arrow)
             stop = parquet.metadata.num_row_groups if self.stop is None else self.stop
             for group in range(self.start, stop):
@@ -145,7 +145,7 @@ class RowGroups(Split):
                 found = parquet.iter_batches(batch_size=size, row_groups=[group], columns=roots, use_threads=False)
                 for batch in found:
                     if batch.num_rows:
-                        yield self.layout.finished(batch.select(roots), self.file, flat)
+                        yield self.layout.convert(batch.select(roots), self.file, flat)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,32 +156,32 @@ class RowGroup:
     skip: bool
 
 
-def _packed(groups: Iterable[RowGroup], about_bytes: int) -> Iterator[Split]:
+def _pack_groups(groups: Iterable[RowGroup], about_bytes: int) -> Iterator[Split]:
     """Row groups as splits of about so many bytes, which count the rows left out before each."""
     skipped, run = 0, list[RowGroups]()
     for group in groups:
         if group.skip:
             if run:
-                yield from _counted(run, about_bytes, skipped)
+                yield from _split_run(run, about_bytes, skipped)
                 skipped, run = 0, []
             skipped += group.split.rows or 0
         else:
             run.append(group.split)
     if run:
-        yield from _counted(run, about_bytes, skipped)
+        yield from _split_run(run, about_bytes, skipped)
     elif skipped:
         yield Joined((), skipped)
 
 
-def _counted(run: list[RowGroups], about_bytes: int, skipped: int) -> Iterator[Split]:
+def _split_run(run: list[RowGroups], about_bytes: int, skipped: int) -> Iterator[Split]:
     """Row groups that follow each other without a gap; those of one file become one part of a split."""
-    for group in grouped(run, about_bytes):
-        parts = tuple(_merged(group))
+    for group in group_by_bytes(run, about_bytes):
+        parts = tuple(_merge_groups(group))
         yield parts[0] if len(parts) == 1 and not skipped else Joined(parts, skipped)
         skipped = 0
 
 
-def _merged(group: list[RowGroups]) -> Iterator[RowGroups]:
+def _merge_groups(group: list[RowGroups]) -> Iterator[RowGroups]:
     for _, parts in itertools.groupby(group, key=lambda part: part.file.path):
         yield functools.reduce(RowGroups.followed_by, parts)
 
@@ -203,7 +203,7 @@ def _rows_at_once(group: Any, roots: Collection[str]) -> int:
 
 
 @contextlib.contextmanager
-def opened(file: File) -> Iterator[Any]:
+def open_parquet(file: File) -> Iterator[Any]:
     """A Parquet file; what Arrow says of it is said in our words."""
     try:
         # The pages of a local file are decoded where they lie; a remote one is asked for a row group at a time.

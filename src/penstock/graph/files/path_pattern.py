@@ -68,7 +68,7 @@ def _of_spark(pattern: str) -> str:
     return "".join(made)
 
 
-def place_of(given: str) -> PathPattern:
+def pattern_of(given: str) -> PathPattern:
     """A path taken apart. Raises errors of Arrow and of the system."""
     is_address = ADDRESS.match(given) is not None
     text, mark, options = given.partition("?") if is_address else (given, "", "")

@@ -13,7 +13,7 @@ import pyarrow.fs as pf
 
 from penstock.errors import DataError, GraphError
 from penstock.graph.files.path_pattern import ADDRESS as ADDRESS
-from penstock.graph.files.path_pattern import ANY_FOLDERS, PathPattern, is_hidden, matches, place_of
+from penstock.graph.files.path_pattern import ANY_FOLDERS, PathPattern, is_hidden, matches, pattern_of
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -90,7 +90,7 @@ def find(source: str, given: Any, *, partitions: bool = True, may_be_empty: bool
         raise GraphError(f"{source}: there must be at least one file; got an empty list of paths")
     finders = [_Finder(source, os.fspath(path), partitions) for path in paths]
     try:
-        looked = [finder.found() for finder in finders]
+        looked = [finder.find() for finder in finders]
     except _NoFiles as nothing:
         if not may_be_empty or len(paths) > 1:
             raise GraphError(str(nothing)) from None
@@ -136,9 +136,9 @@ class _Finder:
     given: str
     partitions: bool
 
-    def found(self) -> tuple[PathPattern, list[File]]:
+    def find(self) -> tuple[PathPattern, list[File]]:
         try:
-            place = place_of(self.given)
+            place = pattern_of(self.given)
             return place, sorted(self._files(place), key=lambda file: file.path)
         except PermissionError:
             raise GraphError(

@@ -106,26 +106,26 @@ class _Field:
     def __init__(self, run: _RowRun, name: str) -> None:
         self._run, self._name = run, name
 
-    def _compared(self, relation: str, other: object) -> _Comparison:
+    def _compare(self, relation: str, other: object) -> _Comparison:
         return self._run.note(self._name, relation, other)
 
     def __lt__(self, other: object) -> Any:
-        return self._compared("<", other)
+        return self._compare("<", other)
 
     def __le__(self, other: object) -> Any:
-        return self._compared("<=", other)
+        return self._compare("<=", other)
 
     def __gt__(self, other: object) -> Any:
-        return self._compared(">", other)
+        return self._compare(">", other)
 
     def __ge__(self, other: object) -> Any:
-        return self._compared(">=", other)
+        return self._compare(">=", other)
 
     def __eq__(self, other: object) -> Any:
-        return self._compared("==", other)
+        return self._compare("==", other)
 
     def __ne__(self, other: object) -> Any:
-        return self._compared("!=", other)
+        return self._compare("!=", other)
 
     def __bool__(self) -> bool:
         raise _NotUnderstood("a field is asked whether it is true")

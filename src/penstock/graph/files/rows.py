@@ -14,7 +14,7 @@ from penstock.errors import HIDDEN, DataError, hides_values
 from penstock.graph.files.file_columns import FileColumns
 from penstock.graph.files.line_blocks import BLOCK_BYTES, MARK, LineBlock, Range, blocks, place, ranges, refuse_bad_text
 from penstock.graph.files.paths import File
-from penstock.graph.split import BAD, Split, bad_record, joined
+from penstock.graph.split import BAD, Split, bad_record, join_splits
 from penstock.kernels.line_bounds import NEWLINE
 
 SHOWN_BYTES = 80
@@ -29,11 +29,11 @@ class RowFormat(ABC):
     """The bytes with which a blank line, or its end, begins."""
 
     @abstractmethod
-    def begun(self, block: LineBlock) -> LineBlock:
+    def drop_header(self, block: LineBlock) -> LineBlock:
         """The first block of a file without what stands before its rows."""
 
     @abstractmethod
-    def parsed(self, lines: pa.Buffer, columns: Sequence[str] | None) -> pa.Table:
+    def parse(self, lines: pa.Buffer, columns: Sequence[str] | None) -> pa.Table:
         """The rows of some lines: those columns only, or all that are there. Raises errors of Arrow."""
 
     @abstractmethod
@@ -45,7 +45,7 @@ class RowFormat(ABC):
         """Whether a line has no row in it."""
 
     @abstractmethod
-    def explained(self, error: str, line: bytes) -> str:
+    def line_fault(self, error: str, line: bytes) -> str:
         """What is wrong with a line, from what Arrow says of it: what must be, what was, what to do."""
 
 
@@ -73,18 +73,18 @@ class RowsSplit(Split):
         if columns is not None and BAD in columns:
             yield from self._read_tolerant([name for name in columns if name != BAD], at_most)
             return
-        flat, roots = self.layout.wanted(columns)
+        flat, roots = self.layout.columns_to_read(columns)
         for block in bodies(self.format, self.range):
-            for batch in parsed(self.format, block, roots).to_batches(max_chunksize=at_most):
-                yield self.layout.finished(batch, self.range.file, flat)
+            for batch in parse_rows(self.format, block, roots).to_batches(max_chunksize=at_most):
+                yield self.layout.convert(batch, self.range.file, flat)
 
     def _read_tolerant(self, columns: Collection[str], at_most: int) -> Iterator[pa.RecordBatch]:
-        flat, roots = self.layout.wanted(columns)
+        flat, roots = self.layout.columns_to_read(columns)
         schema = pa.schema([self.layout.schema.field(name) for name in roots])
         for block in bodies(self.format, self.range):
             for table, told in tolerant(self.format, block, roots, schema):
                 for batch in table.to_batches(max_chunksize=at_most):
-                    made = self.layout.finished(batch, self.range.file, flat)
+                    made = self.layout.convert(batch, self.range.file, flat)
                     yield made.append_column(BAD, pa.repeat(pa.scalar(told, pa.string()), batch.num_rows))
 
 
@@ -97,13 +97,13 @@ class RowsCut:
 
     def __call__(self, files: Sequence[File], about_bytes: int, *_: Any) -> Sequence[Split]:
         parts = (part for file in files for part in ranges(file, about_bytes))
-        return joined((RowsSplit(self.layout, self.format, part) for part in parts), about_bytes)
+        return join_splits((RowsSplit(self.layout, self.format, part) for part in parts), about_bytes)
 
 
 def bodies(form: RowFormat, given: Range, block_bytes: int = BLOCK_BYTES) -> Iterator[LineBlock]:
     """The lines of a range that are rows."""
     for block in blocks(given, block_bytes):
-        body = form.begun(without_mark(block)) if block.at == 0 else block
+        body = form.drop_header(without_mark(block)) if block.at == 0 else block
         if len(body.data):
             yield body
 
@@ -114,14 +114,14 @@ def without_mark(block: LineBlock) -> LineBlock:
     return LineBlock(block.file, block.at + skip, block.data[skip:])
 
 
-def parsed(form: RowFormat, block: LineBlock, columns: Sequence[str] | None) -> pa.Table:
+def parse_rows(form: RowFormat, block: LineBlock, columns: Sequence[str] | None) -> pa.Table:
     """The rows of a block, one for each line that is not blank; or an error with the place of the first that is bad."""
     try:
-        table = form.parsed(block.buffer, columns)
+        table = form.parse(block.buffer, columns)
     except pa.ArrowException:
-        raise _located(form, block, columns) from None
+        raise _first_error(form, block, columns) from None
     if not _is_row_each(form, table, block.data) or form.unseen(block.data) is not None:
-        raise _located(form, block, columns)
+        raise _first_error(form, block, columns)
     return table
 
 
@@ -133,7 +133,7 @@ def tolerant(
     A block that is not good as a whole is halved, and so on, so that a few bad lines cost a few times their logarithm.
     """
     try:
-        yield parsed(form, block, columns), None
+        yield parse_rows(form, block, columns), None
         return
     except DataError as error:
         ends = _ends(block.data)
@@ -171,36 +171,36 @@ def _ends(data: np.ndarray) -> np.ndarray:
     return ends if data[-1] == NEWLINE else np.append(ends, len(data))
 
 
-def _located(form: RowFormat, block: LineBlock, columns: Sequence[str] | None) -> DataError:
+def _first_error(form: RowFormat, block: LineBlock, columns: Sequence[str] | None) -> DataError:
     """The error of the first line that is bad: found by parsing the first half of the lines, and so on."""
     ends = _ends(block.data)
     good, bad = 0, len(ends)
     while bad - good > 1:
         middle = (good + bad) // 2
-        if _said(form, block.data[: ends[middle - 1]], columns) is None:
+        if _error_text(form, block.data[: ends[middle - 1]], columns) is None:
             good = middle
         else:
             bad = middle
     start = int(ends[good - 1]) if good else 0
     line = block.data[start : ends[bad - 1]]
-    said = _said(form, line, columns) or "it and the lines before it do not give a row each"
+    said = _error_text(form, line, columns) or "it and the lines before it do not give a row each"
     if "UTF8" in said:
         refuse_bad_text(LineBlock(block.file, block.at + start, line))
     text = line.tobytes().rstrip(b"\r\n")
     where = place(block.file, block.at + start)
-    return DataError(f"{block.file.where}, {where}: {form.explained(said, text)}")
+    return DataError(f"{block.file.where}, {where}: {form.line_fault(said, text)}")
 
 
-def _said(form: RowFormat, data: np.ndarray, columns: Sequence[str] | None) -> str | None:
+def _error_text(form: RowFormat, data: np.ndarray, columns: Sequence[str] | None) -> str | None:
     """What is wrong with some lines, or None."""
     try:
-        table = form.parsed(pa.py_buffer(data), columns)
+        table = form.parse(pa.py_buffer(data), columns)
     except pa.ArrowException as error:
         return str(error)
     return form.unseen(data) if _is_row_each(form, table, data) else "the lines do not give a row each"
 
 
-def shown(line: bytes) -> str:
+def short_line(line: bytes) -> str:
     """A line for a message."""
     if hides_values():
         return HIDDEN

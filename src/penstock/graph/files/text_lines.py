@@ -24,7 +24,7 @@ from penstock.graph.files.line_blocks import (
     refuse_bad_text,
 )
 from penstock.graph.files.paths import File, find
-from penstock.graph.split import BAD, Split, bad_record, joined
+from penstock.graph.split import BAD, Split, bad_record, join_splits
 from penstock.kernels.line_bounds import NEWLINE, line_bounds
 
 RETURN = ord("\r")
@@ -62,7 +62,9 @@ class TextCut:
     fields: TextFields
 
     def __call__(self, files: Sequence[File], about_bytes: int, *_: Any) -> Sequence[Split]:
-        return joined((Lines(self.fields, part) for file in files for part in ranges(file, about_bytes)), about_bytes)
+        return join_splits(
+            (Lines(self.fields, part) for file in files for part in ranges(file, about_bytes)), about_bytes
+        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,9 @@ class Lines(Split):
 
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
         is_tolerant = columns is not None and BAD in columns
-        flat, _ = self.fields.layout.wanted(None if columns is None else [name for name in columns if name != BAD])
+        flat, _ = self.fields.layout.columns_to_read(
+            None if columns is None else [name for name in columns if name != BAD]
+        )
         given = constants(self.range.file, self.fields.layout.keys)
         given[self.fields.file or ""] = pa.scalar(self.range.file.path)
         scratch = Scratch()
@@ -94,12 +98,12 @@ class Lines(Split):
             if not is_tolerant:
                 refuse_bad_text(block)
             bad = _bad_lines(block) if is_tolerant else {}
-            made = scratch.columns(block if not bad else _mended(block, bad), self.fields, flat)
+            made = scratch.columns(block if not bad else _replace_bad_lines(block, bad), self.fields, flat)
             rows = len(next(iter(made.values())))
             arrays = [made[name] if name in made else pa.repeat(given[name], rows) for name in flat]
             whole = pa.RecordBatch.from_arrays(arrays, names=flat)
             if is_tolerant:
-                whole = whole.append_column(BAD, _told(block, bad, rows))
+                whole = whole.append_column(BAD, _fault_column(block, bad, rows))
             for start in range(0, rows, at_most):
                 yield whole.slice(start, at_most)
 
@@ -114,7 +118,7 @@ def _bad_lines(block: LineBlock) -> dict[int, tuple[int, int]]:
     return {at: (start, stop) for at, (start, stop) in bounds if not is_text(block.data[start:stop])}
 
 
-def _mended(block: LineBlock, bad: dict[int, tuple[int, int]]) -> LineBlock:
+def _replace_bad_lines(block: LineBlock, bad: dict[int, tuple[int, int]]) -> LineBlock:
     """The same lines, with a question mark for every byte of those that are no text, so that they can be told apart."""
     data = block.data.copy()
     for start, stop in bad.values():
@@ -123,7 +127,7 @@ def _mended(block: LineBlock, bad: dict[int, tuple[int, int]]) -> LineBlock:
     return LineBlock(block.file, block.at, data)
 
 
-def _told(block: LineBlock, bad: dict[int, tuple[int, int]], rows: int) -> pa.Array:
+def _fault_column(block: LineBlock, bad: dict[int, tuple[int, int]], rows: int) -> pa.Array:
     told: list[str | None] = [None] * rows
     for at, (start, stop) in bad.items():
         record = block.data[start:stop].tobytes().rstrip(b"\r\n").decode(errors="backslashreplace")

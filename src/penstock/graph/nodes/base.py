@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import GraphError, quoted
 from penstock.graph import types
-from penstock.graph.function import RESOLVING, Function, Undeclared, bind, undeclared
+from penstock.graph.function import RESOLVING, Function, Undeclared, bind, undeclared_error
 from penstock.graph.record import Record
 
 if TYPE_CHECKING:
@@ -218,7 +218,7 @@ class Step(GraphNode):
             if RESOLVING.get():
                 return first_result(self.before, function, records)
             self.__dict__["_warned"] = (*self.__dict__.get("_warned", ()), function.call)
-            raise undeclared(function)
+            raise undeclared_error(function)
 
         return probe
 

@@ -27,7 +27,7 @@ class Folding:
         return self.record.__name__
 
 
-def bound(node: Step, name: str, given: Any, begins_with: Fields, ends_with: Fields) -> Builtin | Folding:
+def bind_result(node: Step, name: str, given: Any, begins_with: Fields, ends_with: Fields) -> Builtin | Folding:
     """A result of an aggregate. A fold's `begin` may name the fields `begins_with`, its `end` those `ends_with`."""
     if isinstance(given, Builtin):
         return given

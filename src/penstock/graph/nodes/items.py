@@ -100,9 +100,9 @@ class Map(Stateful):
     @cached_property
     def outputs(self) -> tuple[tuple[tuple[str, ...], Function], ...]:
         """The names that each function sets."""
-        return tuple((names_of(names), self._bound(names, function)) for names, function in self.given_functions)
+        return tuple((names_of(names), self._bind_output(names, function)) for names, function in self.given_functions)
 
-    def _bound(self, names: tuple[str, ...] | str, function: Any) -> Function:
+    def _bind_output(self, names: tuple[str, ...] | str, function: Any) -> Function:
         results = len(names) if isinstance(names, tuple) else None
         return self._bind("", function, records=self.records, results=results, probe=self._probe(self.records))
 
@@ -243,7 +243,7 @@ class FlatMap(Stateful):
         of = "of the key, because the end of the stream has no item" if self.has_end else "of the item"
         fields = {name: self._must_have(name, among, of) for name in self.keep}
         self._new_fields((*self.keep, *names_of(self.to)), self.given.parents)
-        fields |= dict(zip(names_of(self.to), self.pushed, strict=True))
+        fields |= dict(zip(names_of(self.to), self.pushed_types, strict=True))
         return replace(self.given, fields=fields)
 
     def _check_end(self) -> None:
@@ -256,7 +256,7 @@ class FlatMap(Stateful):
             )
 
     @property
-    def pushed(self) -> tuple[pa.DataType, ...]:
+    def pushed_types(self) -> tuple[pa.DataType, ...]:
         """The types of what is pushed, by the function and at the end."""
         found = [function.returns for function in (self.function, self.end) if function is not None]
         pushing = [returns for returns in found if returns]
@@ -313,7 +313,7 @@ class MapColumns(Step):
 
     @cached_property
     def types(self) -> Mapping[str, pa.DataType]:
-        return {name: types.declared(t, f"{self.label}: {name!r}") for name, t in self.to.items()}
+        return {name: types.declared_type(t, f"{self.label}: {name!r}") for name, t in self.to.items()}
 
     def _shape(self) -> Shape:
         if not callable(self.function) or not self.to:

@@ -132,9 +132,9 @@ class Meet(GraphNode):
         keys = {(side.shape.key, side.shape.key_depth) for side in self.sides}
         if len(keys) == 1 and not any(side.shape.unkeyed for side in self.sides):
             return Shape({}, first.shape.regions, first.shape.key, first.shape.key_depth)
-        return Shape({}, first.shape.regions, None, first.shape.depth, self._unkeyed())
+        return Shape({}, first.shape.regions, None, first.shape.depth, self._why_unkeyed())
 
-    def _unkeyed(self) -> str:
+    def _why_unkeyed(self) -> str:
         """Why the sides have no one key that could be kept without more."""
         before = [side.shape.unkeyed for side in self.sides if side.shape.unkeyed]
         if before:
@@ -263,7 +263,7 @@ class Join(Meet):
     @cached_property
     def fill(self) -> Mapping[str, pa.Array]:
         """What a field has where its side lacks the index, each as an array of one."""
-        return {name: self._filled(name, t) for name, t in self._may_lack().items()}
+        return {name: self._fill_value(name, t) for name, t in self._may_lack().items()}
 
     def _may_lack(self) -> Fields:
         """The fields that an item may lack."""
@@ -276,7 +276,7 @@ class Join(Meet):
     def _lacks(self, name: str, start: GraphNode) -> bool:
         return all(may_drop(side, start) for side in self.sides if name in side.shape.fields)
 
-    def _filled(self, name: str, t: pa.DataType) -> pa.Array:
+    def _fill_value(self, name: str, t: pa.DataType) -> pa.Array:
         if not types.is_scalar(t):
             raise self.fail(
                 f"outer: {name!r} is {t}, and only numbers, booleans and times can stand for what is missing; make a "
@@ -319,11 +319,11 @@ class Merge(Meet):
         for at, side in enumerate(self.sides[1:], 1):
             if dict(side.shape.fields) != dict(fields):
                 raise self.fail(
-                    f"all sides must have the same fields; side 0 has {_listed(fields)}, side {at} has "
-                    f"{_listed(side.shape.fields)}; bring them into one form with map and select"
+                    f"all sides must have the same fields; side 0 has {_field_list(fields)}, side {at} has "
+                    f"{_field_list(side.shape.fields)}; bring them into one form with map and select"
                 )
         return replace(found, fields=dict(fields))
 
 
-def _listed(fields: Fields) -> str:
+def _field_list(fields: Fields) -> str:
     return quoted(fields) if not fields else ", ".join(f"{name!r} ({t})" for name, t in fields.items())

@@ -12,11 +12,11 @@ from penstock.graph import types
 from penstock.graph.aggregate import Builtin
 from penstock.graph.function import Function
 from penstock.graph.nodes.base import GraphNode, Shape
-from penstock.graph.nodes.folds import Folding, bound, functions_of, types_of
+from penstock.graph.nodes.folds import Folding, bind_result, functions_of, types_of
 from penstock.graph.nodes.items import Stateful
 from penstock.graph.nodes.regions import Regions
 from penstock.graph.record import State
-from penstock.graph.window import CountWindow, RegionWindow, TimeWindow, WholeWindow, Window, timed
+from penstock.graph.window import CountWindow, RegionWindow, TimeWindow, WholeWindow, Window, time_window
 
 
 class KeyPresence(State):
@@ -48,7 +48,9 @@ class KeyedAggregate(Stateful):
     @cached_property
     def results(self) -> Mapping[str, Builtin | Folding]:
         begins_with = self.shared if isinstance(self.window, RegionWindow) else self.given.key_fields
-        return {name: bound(self, name, given, begins_with, self.shared) for name, given in self.given_results.items()}
+        return {
+            name: bind_result(self, name, given, begins_with, self.shared) for name, given in self.given_results.items()
+        }
 
     @cached_property
     def added(self) -> dict[str, Any]:
@@ -156,14 +158,14 @@ def keyed_aggregate(
     """The node, with a window whose numbers are in the unit of its field, and the state that it needs."""
     state: type[State] = KeyPresence if isinstance(window, (WholeWindow, RegionWindow)) else WindowProgress
     if isinstance(window, TimeWindow):
-        window = resolved(before, window)
+        window = resolve_windows(before, window)
     return KeyedAggregate(before, state, (), results, window, keep)
 
 
-def resolved(before: GraphNode, window: TimeWindow) -> TimeWindow:
+def resolve_windows(before: GraphNode, window: TimeWindow) -> TimeWindow:
     """Windows of time behind a node, with their numbers in the unit of their field."""
     where, fields = f"window {window.field!r}", before.shape.scope
     if not isinstance(window.field, str) or window.field not in fields:
         near = types.nearest(str(window.field), fields)
         raise before.fail(f"{where}: must be a field of the item; there are {quoted(fields)}{near}")
-    return timed(window, where, fields[window.field])
+    return time_window(window, where, fields[window.field])

@@ -15,7 +15,7 @@ from penstock.graph import types
 from penstock.graph.aggregate import Builtin
 from penstock.graph.function import Function
 from penstock.graph.nodes.base import Fields, Region, Shape, Step
-from penstock.graph.nodes.folds import Folding, bound, functions_of, types_of
+from penstock.graph.nodes.folds import Folding, bind_result, functions_of, types_of
 from penstock.graph.nodes.items import check_pushes, names_of, predicate
 from penstock.graph.record import Operator, Record
 
@@ -145,7 +145,7 @@ class Aggregate(Step):
     @cached_property
     def results(self) -> Mapping[str, Builtin | Folding]:
         parents = self.given.parents
-        return {name: bound(self, name, given, parents, parents) for name, given in self.given_results.items()}
+        return {name: bind_result(self, name, given, parents, parents) for name, given in self.given_results.items()}
 
     @cached_property
     def keep(self) -> tuple[str, ...]:

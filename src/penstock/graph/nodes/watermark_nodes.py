@@ -10,7 +10,7 @@ from penstock.graph.function import Function
 from penstock.graph.nodes.base import GraphNode, Shape
 from penstock.graph.nodes.items import Filter
 from penstock.graph.nodes.keyed import Emit
-from penstock.graph.nodes.keyed_aggregate import KeyedAggregate, resolved
+from penstock.graph.nodes.keyed_aggregate import KeyedAggregate, resolve_windows
 from penstock.graph.record import Signal
 from penstock.graph.window import FloatWatermark, TimeWindow, Watermark
 
@@ -84,7 +84,7 @@ def late_items(before: GraphNode, window: TimeWindow) -> LateItems:
             f"window {window.field!r}: late items are those that come after their windows have closed; without late= "
             f"none does; give late=, which may be 0"
         )
-    return LateItems(before, window=resolved(before, window))
+    return LateItems(before, window=resolve_windows(before, window))
 
 
 def timed_of(node: object) -> TimeWindow | None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
+from penstock.graph.rebase import rebase
 from penstock.graph.tree import Places, Tree
 from penstock.plan.balance import balanced, chosen, loops_of
-from penstock.plan.moving import moved
 from penstock.plan.plan import Plan
 
 
@@ -71,7 +71,7 @@ def with_places(leaves: tuple[n.GraphNode, ...], places: Places) -> tuple[n.Grap
     """The same graph, in which nodes ask themselves for where they are to be."""
     made: dict[n.GraphNode, Any] = {}
     for node in Tree(leaves).nodes:
-        made[node] = moved(node, *(made[before] for before in node.inputs)) if node.inputs else node
+        made[node] = rebase(node, *(made[before] for before in node.inputs)) if node.inputs else node
         if node.inputs:
             object.__setattr__(made[node], "core", places.cores.get(node))
             object.__setattr__(made[node], "copies", places.copies.get(node, 0))

@@ -109,7 +109,7 @@ def _computed_bytes(node: n.GraphNode) -> int:
     if isinstance(node, n.Map):
         made = [t for _, function in node.outputs for t in function.returns]
     elif isinstance(node, n.FlatMap):
-        made = list(node.pushed)
+        made = list(node.pushed_types)
     elif isinstance(node, n.Through):
         made = list(node.shape.fields.values())
     elif isinstance(node, n.Regions):

@@ -13,7 +13,7 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.letters import table_of
 from penstock.graph.tree import At, Tree, check_signals
-from penstock.graph.watermarks import renamed, warn_late, with_watermarks
+from penstock.graph.watermarks import translate_option, warn_late, with_watermarks
 from penstock.spark.driver.batch import BatchJob, expected_cores, planned_cut
 from penstock.spark.driver.job_statistics import JobStatistics, job_statistics
 from penstock.spark.driver.results import Gathered
@@ -42,7 +42,7 @@ class SparkRun:
         **options: Any,
     ) -> None:
         leaves, made = with_watermarks(leaves)
-        options |= {name: renamed(value, made) for name, value in options.items()}
+        options |= {name: translate_option(value, made) for name, value in options.items()}
         is_guarded = Options.of(options).on_error == "skip"
         self.letters_to, self.letters = letters_to, table_of(())
         self.spark, self.is_ordered = spark if spark is None else usable(spark), ordered

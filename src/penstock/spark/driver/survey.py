@@ -80,7 +80,7 @@ def seen_in(batches: Iterator[pa.RecordBatch], label: str, sought: Sought) -> di
         count += batch.num_rows
         for look in looks.values():
             look.add(batch)
-    return {name: look.seen() for name, look in looks.items()} | {"": FieldSummary(count)}
+    return {name: look.summary() for name, look in looks.items()} | {"": FieldSummary(count)}
 
 
 def gathered(arrived: Sequence[Block]) -> dict[int, Any]:

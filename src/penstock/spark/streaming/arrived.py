@@ -98,7 +98,7 @@ class ArrivedFile(Split):
         return self.items.format != "parquet"
 
     def read(self, columns: Collection[str] | None, at_most: int) -> Iterator[pa.RecordBatch]:
-        file = self.items.arrived(self.label, self.bytes)
+        file = self.items.arrived_file(self.label, self.bytes)
         plain = None if columns is None else [name for name in columns if name != BAD]
         for split in self.items.splits_of([file], UNCUT, plain):
             is_tolerant = columns is not None and BAD in columns and split.tells_bad

@@ -26,7 +26,7 @@ def refuse_missing(batch: int, items: FileItems, paths: Collection[str], taken: 
     for path in paths:
         if plain(path) in known or not items.takes(path):
             continue
-        size = items.arrived(path).size  # an error where it is gone
+        size = items.arrived_file(path).size  # an error where it is gone
         if size:
             raise DataError(
                 f"start: file {path!r}: must not change once it is there; it had no bytes when batch {batch} began, "

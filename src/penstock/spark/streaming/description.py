@@ -19,7 +19,7 @@ from penstock.errors import GraphError, quoted
 from penstock.graph import nodes as n
 from penstock.graph.files.file_items import FileItems
 from penstock.graph.record import Signal
-from penstock.graph.tree import Tree, handled
+from penstock.graph.tree import Tree, handled_signals
 from penstock.graph.window import WATERMARKS
 from penstock.plan.cut import cut
 from penstock.plan.stages import Cut
@@ -76,7 +76,7 @@ def _source(source: n.Source) -> dict[str, Any]:
 
 def _signals(tree: Tree) -> list[type[Signal]]:
     """All that some node handles, by name."""
-    found = sorted(handled(tree.nodes) - set(WATERMARKS), key=lambda signal: signal.__name__)
+    found = sorted(handled_signals(tree.nodes) - set(WATERMARKS), key=lambda signal: signal.__name__)
     for one, other in pairwise(found):
         if one.__name__ == other.__name__:
             raise GraphError(

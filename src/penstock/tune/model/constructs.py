@@ -33,8 +33,8 @@ from penstock.tune.model.net import (
     Time,
     Traced,
     Transition,
+    as_time,
     mean_time,
-    timed,
 )
 
 # Permanent priorities: what moves data goes before what works on it, and a copy works last.
@@ -73,7 +73,7 @@ class Sketch:
         """Add a transition without arcs, and give its name back."""
         if name in self.transitions:
             raise ModelError(f"transition {name!r}: each transition must be added once; this one is there already")
-        self.transitions[name] = Draft(timed(time), priority, core)
+        self.transitions[name] = Draft(as_time(time), priority, core)
         return name
 
     def take(self, transition: str, place: str, tokens: int = 1) -> None:
@@ -176,10 +176,10 @@ def latency(size: Number, alpha: Number, beta: Number) -> Fraction:
     return Fraction(alpha) + Fraction(beta) * size
 
 
-def exposed(size: Number, alpha: Number, beta: Number, work: Time, double_buffering: bool = True) -> Fraction:
+def exposed_latency(size: Number, alpha: Number, beta: Number, work: Time, double_buffering: bool = True) -> Fraction:
     """What is left of the latency when the work of the receiver on the block before hides it (equation 3).
 
-    >>> exposed(100, 5, Fraction(1, 10), timed(12))
+    >>> exposed_latency(100, 5, Fraction(1, 10), timed(12))
     Fraction(3, 1)
     """
     whole = latency(size, alpha, beta)
@@ -207,7 +207,9 @@ def flexible(sketch: Sketch, splits: Mapping[str, Mapping[str, str]]) -> None:
         move(sketch, name, ways, priority=MOVE + rank)
 
 
-def merged(sketch: Sketch, merges: Mapping[str, Mapping[str, str]], times: Mapping[str, Time | Number] = NONE) -> None:
+def add_merges(
+    sketch: Sketch, merges: Mapping[str, Mapping[str, str]], times: Mapping[str, Time | Number] = NONE
+) -> None:
     """A merge of what the copies of a task made (figure 17): each way from the places of a copy to those of the task.
 
     The model does not know one token from another, so it keeps no order. In a stream the next token may have to wait
@@ -248,7 +250,7 @@ def next_task(sketch: Sketch, task: str, time: Number, here: CoreSite, there: Co
     Invariant: of the blocks that wait here the older has less left, so going by what is left keeps their order; and
     none is passed on while the oldest is worked on.
     """
-    finished = _finished(task, here, pieces)
+    finished = _finish_place(task, here, pieces)
     whole = max(pieces, 1)
     ahead = [sketch.place(f"{task} ahead, {left} left") for left in range(pieces)]
     queue = _queue(sketch, task, sketch.places[there.memory].tokens) if pieces else []
@@ -271,7 +273,7 @@ def next_task(sketch: Sketch, task: str, time: Number, here: CoreSite, there: Co
             _hold(sketch, f"{task} ahead at {left}", still)
 
 
-def _finished(task: str, here: CoreSite, pieces: int) -> str:
+def _finish_place(task: str, here: CoreSite, pieces: int) -> str:
     """The place of what the core before has finished; checked."""
     if here.done is None:
         raise ModelError(

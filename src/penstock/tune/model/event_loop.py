@@ -47,7 +47,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
-def _compiled(function: _Function) -> _Function:
+def _compile(function: _Function) -> _Function:
     """Compile without counting who uses an array: nothing here makes one, and counting costs more than the work."""
     return cast(_Function, numba.njit(cache=True, nogil=True, _nrt=False)(function))
 
@@ -69,7 +69,7 @@ class Tables(NamedTuple):
     """Rows of (who, start, end)."""
 
 
-@_compiled
+@_compile
 def _push(heap: Any, first: Any, size: Any, key: Any, one: Any) -> None:
     """Put one into a heap that lies from `first` on and has `size` members."""
     at = size
@@ -84,7 +84,7 @@ def _push(heap: Any, first: Any, size: Any, key: Any, one: Any) -> None:
     heap[first + at, 1] = one
 
 
-@_compiled
+@_compile
 def _pop(heap: Any, first: Any, size: Any) -> Any:
     """Take the first out of a heap of `size` members."""
     taken = heap[first, 1]
@@ -107,7 +107,7 @@ def _pop(heap: Any, first: Any, size: Any) -> Any:
     return taken
 
 
-@_compiled
+@_compile
 def _lacks(transitions: Any, places: Any, takes: Any, one: Any) -> Any:
     """The first arc on which a transition lacks tokens, or -1 where it is enabled."""
     for arc in range(transitions[one, TAKES], transitions[one + 1, TAKES]):
@@ -116,7 +116,7 @@ def _lacks(transitions: Any, places: Any, takes: Any, one: Any) -> Any:
     return -1
 
 
-@_compiled
+@_compile
 def _settle(
     numbers: Any, transitions: Any, places: Any, classes: Any, takes: Any, ready: Any, waiting: Any, one: Any, home: Any
 ) -> Any:
@@ -134,7 +134,7 @@ def _settle(
     return False
 
 
-@_compiled
+@_compile
 def _wake(
     numbers: Any, transitions: Any, places: Any, classes: Any, takes: Any, ready: Any, waiting: Any, group: Any
 ) -> None:
@@ -146,7 +146,7 @@ def _wake(
             break
 
 
-@_compiled
+@_compile
 def _change(numbers: Any, places: Any, place: Any, by: Any) -> None:
     """Change the tokens of a place, and keep its account."""
     held = places[place, TOKENS]
@@ -162,7 +162,7 @@ def _change(numbers: Any, places: Any, place: Any, by: Any) -> None:
     numbers[MARKED] += places[place, HASH] * by
 
 
-@_compiled
+@_compile
 def _give(
     numbers: Any,
     transitions: Any,
@@ -184,7 +184,7 @@ def _give(
                 _wake(numbers, transitions, places, classes, takes, ready, waiting, group)
 
 
-@_compiled
+@_compile
 def _time(transitions: Any, times: Any, one: Any) -> Any:
     """How long the next firing takes. A draw depends on the seed, the transition's name and the firing's number."""
     kind, first = transitions[one, KIND], transitions[one, TIMES]
@@ -200,7 +200,7 @@ def _time(transitions: Any, times: Any, one: Any) -> Any:
     return times[first + np.int64(((word >> np.uint64(33)) * np.uint64(many)) >> np.uint64(31))]
 
 
-@_compiled
+@_compile
 def _start(numbers: Any, transitions: Any, places: Any, takes: Any, times: Any, events: Any, log: Any, one: Any) -> Any:
     """Start a firing; tell whether it takes no time, so that it gives its tokens at once."""
     now, time = numbers[NOW], _time(transitions, times, one)
@@ -223,7 +223,7 @@ def _start(numbers: Any, transitions: Any, places: Any, takes: Any, times: Any, 
     return False
 
 
-@_compiled
+@_compile
 def prepare(
     numbers: Any,
     transitions: Any,
@@ -242,13 +242,13 @@ def prepare(
         _settle(numbers, transitions, places, classes, takes, ready, waiting, one, -1)
 
 
-@_compiled
+@_compile
 def fingerprint(numbers: Any) -> Any:
     """A number that two equal states share: of the marking, and of what runs and for how long yet."""
     return numbers[MARKED] + numbers[ENDS] - numbers[RUNS] * numbers[NOW]
 
 
-@_compiled
+@_compile
 def advance(
     firings: int,
     latest: int,

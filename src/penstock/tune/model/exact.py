@@ -75,7 +75,7 @@ def slowest_cycle(net: Net, transition: str) -> NetCycle:
     firsts = [0]
     for count in repeated:
         firsts.append(firsts[-1] + count)
-    edges = _behind(_unfolded(net, repeated, firsts), firsts[-1], firsts[net.number[transition]])
+    edges = _behind(_unfold(net, repeated, firsts), firsts[-1], firsts[net.number[transition]])
     found = _largest(edges, firsts[-1])
     time = sum(edge.time for edge in found)
     return NetCycle(Fraction(time, net.ticks), sum(e.tokens for e in found), tuple(edge.place for edge in found))
@@ -96,7 +96,7 @@ def rounds(net: Net) -> list[int]:
     counts = [0] * len(ends)
     for start in range(len(ends)):
         if rates[start] is None:
-            part = _balanced(start, ends, rates)
+            part = _balance(start, ends, rates)
             scale = math.lcm(*(rate.denominator for rate in part.values()))
             whole = math.gcd(*((rate * scale).numerator for rate in part.values()))
             for member, rate in part.items():
@@ -111,7 +111,7 @@ def _joining(net: Net) -> Iterator[tuple[Place, int, int]]:
             yield place, net.producers[number][0], net.consumers[number][0]
 
 
-def _balanced(
+def _balance(
     start: int, ends: list[list[tuple[int, Fraction, str]]], rates: list[Fraction | None]
 ) -> dict[int, Fraction]:
     """The rates of all transitions that places connect to the first, which has rate 1."""
@@ -150,7 +150,7 @@ def _check(net: Net, transition: str) -> None:
         )
 
 
-def _unfolded(net: Net, repeated: Sequence[int], firsts: Sequence[int]) -> list[NetEdge]:
+def _unfold(net: Net, repeated: Sequence[int], firsts: Sequence[int]) -> list[NetEdge]:
     """The net with a transition for each firing of a round: an edge for each group of tokens that one waits for.
 
     The n-th firing of a consumer takes up to token `taken · n`; of these the place has `tokens` at first, so that the

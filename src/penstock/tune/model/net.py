@@ -75,10 +75,10 @@ class Traced:
 Time = Constant | Drawn | Traced
 
 
-def timed(value: Time | Number) -> Time:
+def as_time(value: Time | Number) -> Time:
     """A time from a number: a constant one.
 
-    >>> timed(3)
+    >>> as_time(3)
     Constant(value=3)
     """
     return value if isinstance(value, Constant | Drawn | Traced) else Constant(value)
@@ -134,7 +134,7 @@ class Transition:
         where = f"transition {name!r}"
         put = object.__setattr__
         put(self, "name", name)
-        put(self, "time", timed(time))
+        put(self, "time", as_time(time))
         put(self, "takes", _arcs(where, takes))
         put(self, "gives", _arcs(where, gives))
         put(self, "priority", priority)

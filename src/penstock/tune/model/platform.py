@@ -16,7 +16,7 @@ from fractions import Fraction
 from functools import cached_property
 
 from penstock.errors import ModelError, quoted
-from penstock.tune.model.net import Number, Time, timed
+from penstock.tune.model.net import Number, Time, as_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Task:
     def __init__(self, name: str, time: Time | Number, core: str, copies: Iterable[str] = ()) -> None:
         put = object.__setattr__
         put(self, "name", name)
-        put(self, "time", timed(time))
+        put(self, "time", as_time(time))
         put(self, "core", core)
         put(self, "copies", tuple(copies))
         twice = [where for where, count in Counter((core, *self.copies)).items() if count > 1]

@@ -18,11 +18,11 @@ from penstock.tune.model.constructs import (
     SPARE,
     WORK,
     Sketch,
+    add_merges,
     exclusive,
-    exposed,
+    exposed_latency,
     flexible,
     memory,
-    merged,
     move,
     portion,
 )
@@ -155,12 +155,12 @@ class Building:
             if arc.capacity is not None:
                 room = self.room(arc, "")
                 sketch.give(task.name, room, grain)
-                self.bound(arc, room)
+                self.limit_room(arc, room)
 
     def send(self, arc: Arc, task: Task, outlet: str, place: str, receives: bool) -> None:
         """A message between cores. What its latency exposes keeps the receiver busy; further messages overlap it."""
         platform, grain = self.platform, self.platform.grain
-        time = exposed(arc.size, platform.alpha, platform.beta, task.time, platform.double_buffering)
+        time = exposed_latency(arc.size, platform.alpha, platform.beta, task.time, platform.double_buffering)
         name = move(self.sketch, f"send {arc.source} → {arc.target}", {outlet: place}, grain, time)
         self.remember(name, task.core, platform.task[arc.source].core, grain)
         if time and receives:
@@ -172,7 +172,7 @@ class Building:
         tokens = (arc.capacity or 0) * self.platform.grain
         return self.sketch.place(f"room {arc.source} → {arc.target}{where}", tokens, "room")
 
-    def bound(self, arc: Arc, room: str) -> None:
+    def limit_room(self, arc: Arc, room: str) -> None:
         """Let the source of an arc start only with room for what it makes."""
         source = self.platform.task[arc.source]
         for name in workers(self.platform, source):
@@ -185,7 +185,7 @@ class Building:
         arcs = self.platform.into(task.name)
         unsplit = {arc: self.room(arc, " unsplit") for arc in arcs if arc.capacity is not None}
         for arc, room in unsplit.items():
-            self.bound(arc, room)
+            self.limit_room(arc, room)
         in_place = {n: c for n, c in workers(self.platform, task).items() if self.platform.is_in_place(task, c)}
         elsewhere = {n: c for n, c in workers(self.platform, task).items() if n not in in_place}
         flexible(self.sketch, {f"split {task.name} to {core}": self.ways(arcs, core) for core in elsewhere.values()})
@@ -224,7 +224,7 @@ class Building:
         platform = self.platform
         if platform.task[arc.source].core == core:
             return Fraction(0)
-        time = exposed(arc.size, platform.alpha, platform.beta, task.time, platform.double_buffering)
+        time = exposed_latency(arc.size, platform.alpha, platform.beta, task.time, platform.double_buffering)
         return time / platform.grain
 
     def merges(self, task: Task) -> None:
@@ -235,7 +235,7 @@ class Building:
         for core in task.copies:
             name = f"merge {task.name} on {core}"
             outlets = {f"{a.source} → {a.target} on {core}": f"{a.source} → {a.target}" for a in arcs}
-            merged(self.sketch, {name: outlets}, {name: max(self.late_from(arc, core) for arc in arcs)})
+            add_merges(self.sketch, {name: outlets}, {name: max(self.late_from(arc, core) for arc in arcs)})
             for _ in arcs:
                 self.remember(name, task.core, core, 1)
 
@@ -244,7 +244,7 @@ class Building:
         target = platform.task[arc.target]
         if core == target.core:
             return Fraction(0)
-        time = exposed(arc.size, platform.alpha, platform.beta, target.time, platform.double_buffering)
+        time = exposed_latency(arc.size, platform.alpha, platform.beta, target.time, platform.double_buffering)
         return time / platform.grain
 
 

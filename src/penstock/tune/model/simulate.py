@@ -185,7 +185,7 @@ class NetSimulation:
         self.burst = BURST + 16 * len(net.transitions)
 
     @property
-    def fired(self) -> int:
+    def firing_count(self) -> int:
         return int(self.tables.numbers[event_loop.SEQUENCE]) - len(self.net.transitions)
 
     def advance(self, firings: int, latest: int = LONGEST, instants: int = LONGEST, sought: int | None = None) -> int:
@@ -211,25 +211,25 @@ class NetSimulation:
         while True:
             why = self.advance(firings, instants=instants, sought=sought)
             if why == event_loop.STOPPED:
-                raise self.stopped()
+                raise self.deadlock_error()
             now = self.mark()
             if why == event_loop.SEEN and now.is_state_of(kept):
                 return self.run(kept, now, is_periodic=True)
             if why == event_loop.FIRED:
                 return self.run(half or kept, now)
             if why == event_loop.TOLD:
-                half, kept, instants = kept if self.fired > firings // 64 else None, now, 2 * instants
+                half, kept, instants = kept if self.firing_count > firings // 64 else None, now, 2 * instants
                 sought = int(event_loop.fingerprint(self.tables.numbers))
 
     def stretch(self, firings: int) -> NetRun:
         """Run so long, and leave the beginning out of the account."""
-        begin = self.reached(firings // 5)
-        return self.run(begin, self.reached(firings))
+        begin = self.mark_after(firings // 5)
+        return self.run(begin, self.mark_after(firings))
 
-    def reached(self, firings: int) -> Mark:
+    def mark_after(self, firings: int) -> Mark:
         """The mark after so many firings of a net that must not stop."""
         if self.advance(firings) == event_loop.STOPPED:
-            raise self.stopped()
+            raise self.deadlock_error()
         return self.mark()
 
     def whole(self, firings: int) -> NetRun:
@@ -237,7 +237,7 @@ class NetSimulation:
         begin = self.mark()
         if self.advance(firings) != event_loop.STOPPED:
             raise ModelError(
-                f"simulate: a net that may stop must do so; this one still ran after {self.fired:,} firings; "
+                f"simulate: a net that may stop must do so; this one still ran after {self.firing_count:,} "
                 "allow it more firings, or give it a finite supply"
             )
         return self.run(begin, self.mark(), has_stopped=True)
@@ -249,7 +249,7 @@ class NetSimulation:
             raise ModelError(f"simulate: it must run until a time in 0 … 2⁵⁰ ticks; got until={until}")
         why = self.advance(LONGEST, ticks)
         if why == event_loop.STOPPED and not may_stop:
-            raise self.stopped()
+            raise self.deadlock_error()
         self.tables.numbers[event_loop.NOW] = max(int(self.tables.numbers[event_loop.NOW]), ticks)
         return self.run(begin, self.mark(), has_stopped=why == event_loop.STOPPED)
 
@@ -277,7 +277,8 @@ class NetSimulation:
     def run(self, begin: Mark, end: Mark, is_periodic: bool = False, has_stopped: bool = False) -> NetRun:
         if end.now == begin.now and not has_stopped:
             raise ModelError(
-                f"simulate: there must be enough firings for time to pass; {self.fired:,} were too few; allow more"
+                f"simulate: there must be enough firings for time to pass; {self.firing_count:,} were too few; "
+                "allow more"
             )
         most = np.maximum(self.tables.places[:-1, event_loop.MOST], np.where(end.held > 0, end.tokens, 0))
         if float(most.max(initial=0)) * end.now > SUMMABLE:
@@ -293,7 +294,7 @@ class NetSimulation:
             end=Fraction(end.now, ticks),
             is_periodic=is_periodic,
             has_stopped=has_stopped,
-            firings=self.fired,
+            firings=self.firing_count,
             log_who=who,
             log_starts=starts,
             log_ends=ends,
@@ -305,15 +306,15 @@ class NetSimulation:
             _tokens=end.tokens,
         )
 
-    def stopped(self) -> ModelError:
+    def deadlock_error(self) -> ModelError:
         """What to say of a net in which nothing can fire any more."""
         found = lacking(self.net, self.tables.places[:-1, event_loop.TOKENS].tolist())
         at = Fraction(int(self.tables.numbers[event_loop.NOW]), self.net.ticks)
         listed = [f"{place!r} (for {quoted(names[:3])})" for place, names in list(found.items())[:8]]
         more = f", and {len(found) - 8} more" if len(found) > 8 else ""
         return ModelError(
-            f"net: some transition must always be able to fire; at time {at} none can, after {self.fired:,} firings; "
-            f"these places lack tokens: {', '.join(listed)}{more}; enlarge a buffer, or put tokens on a cycle"
+            f"net: some transition must always be able to fire; at time {at} none can, after {self.firing_count:,} "
+            f"firings; these places lack tokens: {', '.join(listed)}{more}; enlarge a buffer, or put tokens on a cycle"
         )
 
     def endless(self) -> ModelError:
