@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+LISTED = [*sorted(DOCS.glob("*.md")), *sorted((DOCS / "reference").glob("*.md"))]
+PAGES = [ROOT / "README.md", *LISTED]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 
 FENCE = re.compile(r"\s*```(\w*)\s*$")
@@ -47,9 +49,9 @@ def test_links(page: Path) -> None:
 
 
 def test_index_names_every_page() -> None:
-    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    listed = {link for link in LINK.findall(index) if "://" not in link}
-    assert {page.name for page in (ROOT / "docs").glob("*.md")} - {"index.md"} <= listed
+    index = (DOCS / "index.md").read_text(encoding="utf-8")
+    links = {link for link in LINK.findall(index) if "://" not in link}
+    assert {page.relative_to(DOCS).as_posix() for page in LISTED} - {"index.md"} <= links
 
 
 def test_an_example_that_fails_is_found() -> None:

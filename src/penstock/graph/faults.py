@@ -9,6 +9,7 @@ from typing import Any
 
 from penstock.errors import HIDDEN, DataError, FunctionError, hides_values, reason_text
 from penstock.graph.function import Function
+from penstock.graph.hidden import is_hidden
 from penstock.graph.nodes import Aggregate, Enumerate, GraphNode, KeyBy, KeyedAggregate
 from penstock.graph.window import RegionWindow
 
@@ -44,7 +45,7 @@ def function_error(
     function: Function, error: BaseException, index: int, item: Mapping[str, Any], place: str | None = None
 ) -> FunctionError:
     """A function of the user's raised: on an item, or at a place between items."""
-    fields = ", ".join(f"{name}={short_value(value)}" for name, value in item.items() if not name.startswith("#"))
+    fields = ", ".join(f"{name}={short_value(value)}" for name, value in item.items() if not is_hidden(name))
     reason = f"{type(error).__name__}: {reason_text(error)}" if str(error) else type(error).__name__
     arguments = getattr(error, "called_with", {})
     called = ", ".join(

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from penstock.graph import nodes as n
 from penstock.graph.function import Function
+from penstock.graph.hidden import is_hidden
 from penstock.graph.tree import above
 from penstock.graph.window import TimeWindow
 
@@ -146,7 +147,7 @@ def as_json(fields: Mapping[str, Any]) -> str:
     >>> as_json({"v": 1.5, "#k0": 3, "x": float("nan"), "name": b"a\\xff"})
     '{"v": 1.5, "x": "NaN", "name": "a\\\\\\\\xff"}'
     """
-    shown = {name: _plain(value) for name, value in fields.items() if not name.startswith("#")}
+    shown = {name: _plain(value) for name, value in fields.items() if not is_hidden(name)}
     return json.dumps(shown, ensure_ascii=False, allow_nan=False)
 
 

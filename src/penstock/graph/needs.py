@@ -7,20 +7,21 @@ from typing import Any
 
 from penstock.graph import nodes as n
 from penstock.graph.aggregate import Builtin
+from penstock.graph.hidden import HiddenField, is_hidden
 from penstock.graph.tree import Tree
 from penstock.graph.window import RegionWindow, TimeWindow
 
 Names = frozenset[str]
 
 
-def key_field(tree: Tree, node: n.KeyBy) -> str:
+def key_field(tree: Tree, node: n.KeyBy) -> HiddenField:
     """The hidden field that holds the number of an item's key."""
-    return f"#k{tree.number[node]}"
+    return HiddenField.of("k", tree.number[node])
 
 
-def at_field(tree: Tree, stem: n.GraphNode) -> str:
+def at_field(tree: Tree, stem: n.GraphNode) -> HiddenField:
     """The hidden field that holds an item's index among those of its stem."""
-    return f"#at{tree.number[stem]}"
+    return HiddenField.of("at", tree.number[stem])
 
 
 def needs(tree: Tree, meets: Collection[n.Meet] = ()) -> dict[n.GraphNode, Names]:
@@ -59,7 +60,7 @@ def needed_of(node: n.GraphNode, child: n.GraphNode, found: dict[n.GraphNode, Na
     names = found[child]
     if not isinstance(child, n.Meet):
         return names
-    return frozenset(name for name in names if name.startswith("#") or name in node.shape.scope)
+    return frozenset(name for name in names if is_hidden(name) or name in node.shape.scope)
 
 
 def _functions(node: n.GraphNode) -> Names:
@@ -97,7 +98,7 @@ def _keyed_aggregate(node: n.KeyedAggregate, after: Names) -> Names:
     taken = {r.field for r in node.results.values() if isinstance(r, Builtin) and r.field is not None}
     time = {node.window.field} if isinstance(node.window, TimeWindow) else set()
     first = set(node.window.kept.values()) if isinstance(node.window, RegionWindow) else set()
-    return frozenset(name for name in after if name.startswith("#")) | taken | time | first
+    return frozenset(name for name in after if is_hidden(name)) | taken | time | first
 
 
 _GIVEN: dict[type[n.GraphNode], Callable[[Any, Names], Names]] = {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from penstock.graph import nodes as n
 from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
 from penstock.graph.faults import empty_region, late_item, sum_overflow
+from penstock.graph.hidden import HiddenField
 from penstock.graph.types import INT64_MAX, INT64_MIN
 from penstock.graph.values import accept
 from penstock.graph.window import CountWindow, RegionWindow, TimeWindow, WholeWindow
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 Own = dict[str, Any]
 Parents = tuple[Own, ...]
-KEY = "#key"
+KEY = HiddenField.of("key")
 
 
 class OpenWindows:

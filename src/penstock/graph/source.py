@@ -13,6 +13,7 @@ import pyarrow.types as pt
 from penstock.errors import DataError, GraphError, reason_text, value_text
 from penstock.graph import types
 from penstock.graph.flat import empty
+from penstock.graph.hidden import is_hidden
 from penstock.graph.memory import fragments, slices
 from penstock.graph.split import Bound as Bound
 from penstock.graph.split import Split as Split
@@ -69,7 +70,7 @@ class Items:
 def fields_of(name: str, schema: pa.Schema, advice: str = "cast it before") -> dict[str, pa.DataType]:
     """The flattened fields of a schema, all of types that a field may have."""
     for field in schema:
-        if field.name.startswith("#") or not field.name:
+        if is_hidden(field.name) or not field.name:
             raise GraphError(f"{name}: a field's name may not be empty nor begin with '#'; got {field.name!r}")
         if pt.is_struct(field.type) and field.type.num_fields == 0:
             raise GraphError(f"{name}: a struct must have fields; {field.name!r} has none; leave it out")

@@ -13,6 +13,7 @@ import pyarrow as pa
 from penstock.errors import GraphError, quoted
 from penstock.graph import types
 from penstock.graph.function import RESOLVING, Function, Undeclared, bind, undeclared_error
+from penstock.graph.hidden import is_hidden
 from penstock.graph.record import Record
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ class GraphNode:
 
     def _new_fields(self, names: Mapping[str, Any] | tuple[str, ...], parents: Fields) -> None:
         for name in names:
-            if not isinstance(name, str) or not name or name.startswith("#"):
+            if not isinstance(name, str) or not name or is_hidden(name):
                 raise self.fail(f"a field's name must be a string that does not begin with '#'; got {name!r}")
             if name in parents:
                 raise self.fail(f"a field may not have the name of a parent's field; got {name!r}; choose another name")

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from penstock.graph.hidden import HiddenField
 from penstock.graph.nodes.base import Shape, Source, Step
 from penstock.graph.record import Signal
 
-PLACE = "#place"
+PLACE = HiddenField.of("place")
 """The hidden field that holds an item's place in the order of the stream, where that order must be found again."""
 
 
