@@ -65,12 +65,12 @@ class App:
     def choose_settings(self, given: Sequence[str], *, makes_data: bool) -> tuple[dict[str, Any], dict[str, Any]]:
         """The settings that are given: of how it works, and of the data, if any is made."""
         own, data = self.settings, self.data_settings
-        found = parse_settings(given, own | data, self.name)
-        of_data = {name: value for name, value in found.items() if name not in own}
+        values = parse_settings(given, own | data, self.name)
+        of_data = {name: value for name, value in values.items() if name not in own}
         if of_data and not makes_data:
             name = next(iter(of_data))
             raise GraphError(f"run: {name!r} is a setting of data that is made; leave it out with --input or --stream")
-        return {name: value for name, value in found.items() if name in own}, of_data
+        return {name: value for name, value in values.items() if name in own}, of_data
 
     def streams(self, path: str | Path, settings: dict[str, Any]) -> tuple[ps.Stream, ...]:
         """The result, and what stands beside it."""
@@ -86,8 +86,8 @@ class App:
             settings = _own_settings(self.module.build, settings)
         else:
             source = self.module.read(path)
-        found: ps.Stream = self.module.build(source, **settings)
-        return found
+        stream: ps.Stream = self.module.build(source, **settings)
+        return stream
 
     def save(self, file: BinaryIO, batches: Iterator[Any], settings: dict[str, Any]) -> None:
         """Write the result as the file that it is."""

@@ -36,12 +36,12 @@ def show(lines: int, picture: Path | None) -> None:
         megabytes = sum(file.stat().st_size for file in files) / 1e6
         console.print(f"\n[bold]Taxi trips[/]  {lines:,} lines, {megabytes:.1f} MB of text, like the Porto taxi set.")
         console.print("Find the coordinate pairs in each line, parse and swap them, mark them with the trip.\n")
-        found = taxi.brackets(ps.read_text(str(data), name="lines"))
-        pairs = taxi.pairs(found)
+        brackets = taxi.brackets(ps.read_text(str(data), name="lines"))
+        pairs = taxi.pairs(brackets)
         _section(console, "The graph", Text(pairs.explain(), no_wrap=True, overflow="ellipsis"))
         with console.status("starting Spark"):
             spark = session()
-        _run(console, spark, pairs, taxi.malformed(found))
+        _run(console, spark, pairs, taxi.malformed(brackets))
         with console.status("comparing with Spark's own functions"):
             speeds = _speeds(spark, pairs, files, Path(folder), megabytes)
         _section(

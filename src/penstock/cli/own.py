@@ -26,19 +26,19 @@ def load(target: str, settings: Sequence[str], folder: str | None = None) -> ps.
     if not place or not name:
         raise GraphError(f"run: must be an application, module:stream or path/to/file.py:stream; got {target!r}")
     module = _file(Path(place)) if place.endswith(".py") else import_module(place)
-    found = _member(module, place, name)
-    if callable(found) and not isinstance(found, type):
-        found = _call(target, found, settings, folder)
+    member = _member(module, place, name)
+    if callable(member) and not isinstance(member, type):
+        member = _call(target, member, settings, folder)
     elif folder is not None:
         raise GraphError(
-            f"run: {target!r} must be a function of a folder, to be given one; it is {found!r}; leave out "
+            f"run: {target!r} must be a function of a folder, to be given one; it is {member!r}; leave out "
             f"--stream to run it on its own source"
         )
     elif settings:
         raise GraphError(f"run: {target!r} is no function, so it takes no settings; got --set {settings[0]}")
-    if not isinstance(found, ps.Stream):
-        raise GraphError(f"run: {target!r} must be a stream or a function that returns one; got {found!r}")
-    return found
+    if not isinstance(member, ps.Stream):
+        raise GraphError(f"run: {target!r} must be a stream or a function that returns one; got {member!r}")
+    return member
 
 
 def _call(target: str, function: Any, settings: Sequence[str], folder: str | None) -> Any:

@@ -84,8 +84,8 @@ def settings_of(function: Callable[..., Any], *, only_keywords: bool = True) -> 
     if not only_keywords:
         kinds.append(inspect.Parameter.POSITIONAL_OR_KEYWORD)
     hints = typing.get_type_hints(function)
-    found = [p for p in inspect.signature(function).parameters.values() if p.kind in kinds]
-    return {p.name: Setting(p.name, _types(hints.get(p.name), p.default), p.default) for p in found}
+    parameters = [p for p in inspect.signature(function).parameters.values() if p.kind in kinds]
+    return {p.name: Setting(p.name, _types(hints.get(p.name), p.default), p.default) for p in parameters}
 
 
 def _types(hint: Any, default: Any) -> tuple[Any, ...]:
@@ -98,7 +98,7 @@ def _types(hint: Any, default: Any) -> tuple[Any, ...]:
 
 def parse_settings(given: Iterable[str], known: Mapping[str, Setting], what: str) -> dict[str, Any]:
     """The values of texts such as `window=10`, by name. `what` has the settings, for messages."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for each in given:
         name, equals, text = each.partition("=")
         name = name.strip().replace("-", "_")
@@ -108,8 +108,8 @@ def parse_settings(given: Iterable[str], known: Mapping[str, Setting], what: str
             close = get_close_matches(name, known, 1)
             hint = f"did you mean {close[0]!r}?" if close else f"there are {quoted(known)}"
             raise GraphError(f"run: {what} has no setting {name!r}; {hint}")
-        found[name] = known[name].value(text)
-    missing = [name for name, setting in known.items() if setting.is_required and name not in found]
+        values[name] = known[name].value(text)
+    missing = [name for name, setting in known.items() if setting.is_required and name not in values]
     if missing:
         raise GraphError(f"run: {what} must be given {quoted(missing)}; say --set {missing[0]}=value")
-    return found
+    return values

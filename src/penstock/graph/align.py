@@ -46,18 +46,18 @@ def align(
     >>> ps.align(even, big, how=cases, to="w").collect().to_pylist()
     [{'v': 3, 'w': -9}, {'v': 4, 'w': 14}]
     """
-    found = _nodes("align", sides)
+    inputs = _nodes("align", sides)
     if isinstance(how, Mapping):
         if fill is not None or present:
             raise GraphError("align: fill= and present= belong to how='outer'; got functions for sets of sides")
-        return _by_case(found, how, to)
+        return _by_case(inputs, how, to)
     if how not in ("inner", "outer"):
         raise GraphError(
             f"align: how= must be 'inner', 'outer', or functions by sets of sides such as {{(0, 1): f}}; got {how!r}"
         )
     if to is not None or (how == "inner" and (fill is not None or present)):
         raise GraphError("align: to= belongs to functions for sets of sides, fill= and present= to how='outer'")
-    return _with_key(nodes.Join(found, how == "outer", dict(fill or {}), tuple(present)))
+    return _with_key(nodes.Join(inputs, how == "outer", dict(fill or {}), tuple(present)))
 
 
 def merge(*sides: Stream) -> Stream:
@@ -143,8 +143,8 @@ def split(stream: Stream, routes: Sequence[Any], outputs: int | None, state: typ
     fields = stream.node.shape.fields
     names = _free_names("_to", outputs, set(stream.node.shape.scope))
     decided = nodes.Map(stream.node, state, (), ((names if outputs > 1 else names[0], routes[0]),))
-    found = []
+    streams = []
     for name in names:
         kept = nodes.Filter(decided, None, (), eval(f"lambda {name}: {name}"))
-        found.append(Stream(nodes.Select(kept, {each: each for each in fields})))
-    return tuple(found)
+        streams.append(Stream(nodes.Select(kept, {each: each for each in fields})))
+    return tuple(streams)

@@ -12,23 +12,23 @@ from penstock.graph import types
 
 def null_rows(array: pa.Array) -> np.ndarray | None:
     """Which rows are null or hold a null at any depth; None where none does."""
-    found = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    nulls = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
     if types.is_list(array.type) or types.is_array(array.type):
         inner = null_rows(array.flatten())
         if inner is not None:
             lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
             rows = np.zeros(len(array), bool)
             rows[np.repeat(np.arange(len(array)), lengths)[inner]] = True
-            found = rows if found is None else found | rows
-    return found
+            nulls = rows if nulls is None else nulls | rows
+    return nulls
 
 
 def beyond_rows(array: pa.Array) -> np.ndarray | None:
     """Which rows hold an unsigned value that does not fit a signed 64-bit integer; None where none does."""
     t = array.type
     if pt.is_uint64(t):
-        found = pc.fill_null(array, 0).to_numpy(zero_copy_only=False) > np.uint64(types.INT64_MAX)
-        return found if found.any() else None
+        too_large = pc.fill_null(array, 0).to_numpy(zero_copy_only=False) > np.uint64(types.INT64_MAX)
+        return too_large if too_large.any() else None
     if types.is_list(t) or types.is_array(t):
         inner = beyond_rows(array.flatten())
         if inner is not None:

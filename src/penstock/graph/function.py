@@ -149,15 +149,15 @@ def bind(
         raise GraphError(f"{where}: must not yield here; got a generator; at {location(function)}")
     parameters = _parameters(where, function, scope, records or {})
     taken = _snapshot(function)
-    found = _facts(function, taken, parameters)
+    facts = _facts(function, taken, parameters)
     declared = _declared_types(where, function, wanted, results)
-    call = taken.plain if taken is not None and found.reason is None else function
+    call = taken.plain if taken is not None and facts.reason is None else function
     unbound = Function(
-        where, call, parameters, declared or (), results is not None, found.may_raise, found.reason, taken
+        where, call, parameters, declared or (), results is not None, facts.may_raise, facts.reason, taken
     )
-    if found.reason is not None and function not in warned:
+    if facts.reason is not None and function not in warned:
         warn_interpreted(unbound)
-    given = _result_types(unbound, found, results, declared, probe)
+    given = _result_types(unbound, facts, results, declared, probe)
     for t in given:
         if not types.is_flat(t):
             raise GraphError(f"{where}: a result must be a number, a time, a text or a list of numbers; got {t}")
@@ -202,7 +202,7 @@ def _parameters(
         signature = inspect.signature(getattr(function, "py_func", function))
     except (TypeError, ValueError):
         raise GraphError(f"{where}: its parameters cannot be read; wrap it in a lambda that names its fields") from None
-    found = []
+    parameters = []
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise GraphError(
@@ -213,9 +213,9 @@ def _parameters(
         name = parameter.name
         field = resolve(name, scope)
         if name in records:
-            found.append(Parameter(name, name, records[name]))
+            parameters.append(Parameter(name, name, records[name]))
         elif field is not None:
-            found.append(Parameter(name, field, scope[field]))
+            parameters.append(Parameter(name, field, scope[field]))
         elif parameter.default is parameter.empty:
             raise GraphError(
                 f"{where}: every parameter must be {_allowed(scope, records)}; got {name!r}"
@@ -225,7 +225,7 @@ def _parameters(
             raise GraphError(f"{where}: fields must come before {name!r}, which is none; got {signature}")
         else:
             break
-    return tuple(found)
+    return tuple(parameters)
 
 
 def parameter_fields(where: str, function: Any, scope: Mapping[str, pa.DataType]) -> tuple[str, ...]:
@@ -294,17 +294,17 @@ def _declared_types(where: str, function: Any, wanted: Any, results: int | None)
 
 
 def _result_types(
-    function: Function, found: Facts, results: int | None, declared: tuple[pa.DataType, ...] | None, probe: Any
+    function: Function, facts: Facts, results: int | None, declared: tuple[pa.DataType, ...] | None, probe: Any
 ) -> tuple[pa.DataType, ...]:
     if results == 0:
         return ()
-    if found.reason is None:
-        inferred = tuple(types.from_view(view) for view in found.returns)
-        if found.is_tuple != (results is not None) or len(inferred) != (results or 1):
+    if facts.reason is None:
+        inferred = tuple(types.from_view(view) for view in facts.returns)
+        if facts.is_tuple != (results is not None) or len(inferred) != (results or 1):
             shape = f"a tuple of {results}" if results is not None else "one value"
             raise GraphError(
                 f"{function.where}: must give {shape}; it gives {len(inferred)} value(s)"
-                f"{' in a tuple' if found.is_tuple else ''}; at {function.location}"
+                f"{' in a tuple' if facts.is_tuple else ''}; at {function.location}"
             )
         for given, said in zip(inferred, declared or inferred, strict=True):
             if not types.widens(given, said):

@@ -81,12 +81,12 @@ def _is_after_windows(node: n.GraphNode) -> bool:
 
 def first_of_each(letters: Iterable[Letter]) -> list[Letter]:
     """One letter for each index and node, in this order: the first, with the number of all. Those without come last."""
-    found: dict[tuple[Any, ...], Letter] = {}
+    first: dict[tuple[Any, ...], Letter] = {}
     for each in letters:
         key = order_of(each)
-        known = found.get(key)
-        found[key] = each if known is None else replace(known, count=known.count + each.count)
-    return [found[key] for key in sorted(found)]
+        known = first.get(key)
+        first[key] = each if known is None else replace(known, count=known.count + each.count)
+    return [first[key] for key in sorted(first)]
 
 
 def order_of(letter: Letter) -> tuple[Any, ...]:

@@ -111,12 +111,12 @@ def fragments(name: str, data: Any, about_bytes: int) -> Sequence[Split]:
     if not hasattr(data, "get_fragments"):
         return [AllBatches(name, data)]
     try:
-        found = list(data.get_fragments())
+        files = list(data.get_fragments())
     except ValueError:  # a filtered dataset does not tell its fragments
         return [AllBatches(name, data)]
-    if not all(hasattr(fragment, "path") for fragment in found):
+    if not all(hasattr(fragment, "path") for fragment in files):
         return [AllBatches(name, data)]
-    return join_splits((Fragment(f, data.schema, _size(f)) for f in found), about_bytes)
+    return join_splits((Fragment(f, data.schema, _size(f)) for f in files), about_bytes)
 
 
 def _size(fragment: Any) -> int:

@@ -29,18 +29,18 @@ def needs(tree: Tree, meets: Collection[n.Meet] = ()) -> dict[n.GraphNode, Names
 
     Names are unique in a scope, so a name alone says which field is meant. At `meets` items come with their index.
     """
-    found: dict[n.GraphNode, Names] = {}
+    needed: dict[n.GraphNode, Names] = {}
     for node in reversed(tree.nodes):
-        after = needed_after(tree, node, found)
-        found[node] = _GIVEN[type(node)](node, after) | _functions(node)
+        after = needed_after(tree, node, needed)
+        needed[node] = _GIVEN[type(node)](node, after) | _functions(node)
         if isinstance(node, n.KeyBy):
-            found[node] -= {key_field(tree, node)}
-        found[node] -= {at_field(tree, each) for each in numbered_at(node)}
+            needed[node] -= {key_field(tree, node)}
+        needed[node] -= {at_field(tree, each) for each in numbered_at(node)}
         if node in meets:
-            found[node] |= {at_field(tree, n.stem(node.inputs[0]))}
+            needed[node] |= {at_field(tree, n.stem(node.inputs[0]))}
         if isinstance(node, n.Stateful) and node.state is not None and node.given.key is not None:
-            found[node] |= {key_field(tree, node.given.key)}
-    return found
+            needed[node] |= {key_field(tree, node.given.key)}
+    return needed
 
 
 def numbered_at(node: n.GraphNode) -> list[n.GraphNode]:
@@ -49,15 +49,15 @@ def numbered_at(node: n.GraphNode) -> list[n.GraphNode]:
     return [node, *([n.stem(node)] if ends else [])]
 
 
-def needed_after(tree: Tree, node: n.GraphNode, found: dict[n.GraphNode, Names]) -> Names:
+def needed_after(tree: Tree, node: n.GraphNode, needed: dict[n.GraphNode, Names]) -> Names:
     """What the nodes behind this one need, and the result where this one is a leaf."""
     after = frozenset(node.shape.fields) if node in tree.leaves else frozenset()
-    return after.union(*(needed_of(node, child, found) for child in tree.children[node]))
+    return after.union(*(needed_of(node, child, needed) for child in tree.children[node]))
 
 
-def needed_of(node: n.GraphNode, child: n.GraphNode, found: dict[n.GraphNode, Names]) -> Names:
+def needed_of(node: n.GraphNode, child: n.GraphNode, needed: dict[n.GraphNode, Names]) -> Names:
     """What a node behind needs of this one: where streams meet, others may have it."""
-    names = found[child]
+    names = needed[child]
     if not isinstance(child, n.Meet):
         return names
     return frozenset(name for name in names if is_hidden(name) or name in node.shape.scope)

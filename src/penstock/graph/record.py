@@ -167,8 +167,8 @@ class Record:
 
     def as_tuple(self) -> tuple[Any, ...]:
         """The fields' values, for comparison and display."""
-        found = (getattr(self, name) for name in self.layout.initial)
-        return tuple(tuple(value.tolist()) if isinstance(value, np.ndarray) else value for value in found)
+        values = (getattr(self, name) for name in self.layout.initial)
+        return tuple(tuple(value.tolist()) if isinstance(value, np.ndarray) else value for value in values)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value!r}" for name, value in zip(self.layout.initial, self.as_tuple(), strict=True))

@@ -216,9 +216,9 @@ class Interpreter:
             elif isinstance(given[0], Signal):
                 self.waiting[child].signals[node].append((given[0], self.birth))
             elif node is child.sides[0]:  # all sides have the same regions
-                found = self.waiting[child]
-                found.marks += [(self._signal_from, each) for each in found.in_order()]  # they have come before
-                found.marks.append((travel, given))
+                waiting = self.waiting[child]
+                waiting.marks += [(self._signal_from, each) for each in waiting.in_order()]  # they have come before
+                waiting.marks.append((travel, given))
         self._settle(node)
 
     # Where streams meet
@@ -226,22 +226,22 @@ class Interpreter:
     def _settle(self, node: n.GraphNode) -> None:
         """All streams that part at a node have come to where they meet again, with what it has handed on."""
         for meet in self.meets[node]:
-            found = self.waiting[meet]
-            if not (found.items or found.marks or n.stem(node) is n.stem(meet.sides[0])):
+            waiting = self.waiting[meet]
+            if not (waiting.items or waiting.marks or n.stem(node) is n.stem(meet.sides[0])):
                 continue  # what meets are regions, and this one goes on
             self.waiting[meet] = AlignedIndex(meet)
-            for travel, given in found.marks:
+            for travel, given in waiting.marks:
                 travel(meet, *given)
-            signals = found.in_order()
+            signals = waiting.in_order()
             for signal, birth in signals:
                 if not _is_behind(birth, meet):
                     self._signal_from(meet, signal, birth)
             if isinstance(meet, n.Join):
-                self._join(meet, found)
+                self._join(meet, waiting)
             else:
                 for side in meet.sides:
-                    if side in found.items:
-                        own, parents = found.items[side]
+                    if side in waiting.items:
+                        own, parents = waiting.items[side]
                         self.item(meet, _with_key_of(meet, own), parents)
             for signal, birth in signals:
                 if _is_behind(birth, meet):
@@ -252,14 +252,14 @@ class Interpreter:
         self.signal(node, signal)
         self.birth = before
 
-    def _join(self, meet: n.Join, found: AlignedIndex) -> None:
-        has = [side in found.items for side in meet.sides]
+    def _join(self, meet: n.Join, aligned: AlignedIndex) -> None:
+        has = [side in aligned.items for side in meet.sides]
         if not (any(has) if meet.is_outer else all(has)):
             return
         fields: Own = {name: to_plain(value)[0] for name, value in meet.fill.items()}
         for side in reversed(meet.sides):
-            fields |= found.items[side][0] if side in found.items else {}
-        parents = next(parents for _, parents in found.items.values())
+            fields |= aligned.items[side][0] if side in aligned.items else {}
+        parents = next(parents for _, parents in aligned.items.values())
         self.item(meet, _with_key_of(meet, fields) | dict(zip(meet.present, has, strict=False)), parents)
 
     # What each kind of node does with an item
@@ -476,14 +476,14 @@ class Interpreter:
             return (node.signal(**constant | computed),)
 
         if self.skips:  # asked first, because an item that fails here does not pass
-            found = self._try(node, own, parents, work)
-            if found is None:
+            result = self._try(node, own, parents, work)
+            if result is None:
                 return
             self.send(node, own, parents)
         else:
             self.send(node, own, parents)
-            found = work()
-        (signal,) = found
+            result = work()
+        (signal,) = result
         if signal is not None:
             before, self.birth = self.birth, node
             self._hand_on(node, self.signal, signal)
@@ -509,8 +509,8 @@ class Interpreter:
 
     def _close_windows(self, node: n.KeyedAggregate, by_key: Sequence[OpenWindows], newest: Any) -> None:
         """Close all windows whose time has come, in the order of their ends, starts and the first items of the keys."""
-        found = [(number, rank) for rank, windows in enumerate(by_key) for number in windows.open]
-        for number, rank in sorted(found):
+        open_windows = [(number, rank) for rank, windows in enumerate(by_key) for number in windows.open]
+        for number, rank in sorted(open_windows):
             if node.window.is_closed(number, newest):  # type: ignore[union-attr]
                 self.send(node, by_key[rank].close(number), ())
 
@@ -625,17 +625,17 @@ class AlignedIndex:
 
     def in_order(self) -> list[tuple[Signal, n.Emit | None]]:
         """Take all signals, each once: what several sides have when all of these have come to it, else side by side."""
-        found: list[tuple[Signal, n.Emit | None]] = []
+        signals: list[tuple[Signal, n.Emit | None]] = []
         left = list(self.signals.values())
         while any(left):
             for side in left:
                 holders = [other for other in left if side and any(each[0] is side[0][0] for each in other)]
                 if side and all(other[0][0] is side[0][0] for other in holders):
-                    found.append(side[0])
+                    signals.append(side[0])
                     for other in holders:
                         del other[0]
                     break
-        return found
+        return signals
 
 
 class _InterpretedStates:

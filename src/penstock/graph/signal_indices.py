@@ -84,7 +84,7 @@ class IndexSearch:
         self.count += len(column)
 
     def summary(self) -> FieldSummary:
-        before = tuple(self.count if found is None else found for found in self.before)
+        before = tuple(self.count if index is None else index for index in self.before)
         return FieldSummary(self.count, self.first, self.last, before)
 
 
@@ -116,17 +116,17 @@ def _goes_down(field: str, where: str) -> ControlError:
 def together(seen: Sequence[FieldSummary], field: str) -> tuple[int, ...]:
     """The indices that the values have in all pieces, one after the other."""
     last, total = None, 0
-    found: list[int | None] = [None] * max((len(piece.before) for piece in seen), default=0)
+    indices: list[int | None] = [None] * max((len(piece.before) for piece in seen), default=0)
     for piece in seen:
         if piece.count:
             if last is not None and not piece.first >= last:
                 raise _goes_down(field, f"item {total}")
             last = piece.last
         for at, before in enumerate(piece.before):
-            if found[at] is None and before < piece.count:
-                found[at] = total + before
+            if indices[at] is None and before < piece.count:
+                indices[at] = total + before
         total += piece.count
-    return tuple(total if index is None else index for index in found)
+    return tuple(total if index is None else index for index in indices)
 
 
 def with_indices(control: Sequence[At], field: str, indices: Sequence[int]) -> list[At]:

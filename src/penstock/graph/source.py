@@ -126,9 +126,9 @@ def _column(name: str, key: str, values: Any, wanted: pa.DataType | None) -> pa.
     try:
         made = pa.array(values, wanted)
         if wanted is not None and types.is_integer(_innermost(wanted)) and not pt.is_uint64(_innermost(wanted)):
-            found = pa.array(values)
-            if types.is_float(_innermost(found.type)):
-                made = found.cast(wanted)  # checked: the conversion above would cut a float silently
+            array = pa.array(values)
+            if types.is_float(_innermost(array.type)):
+                made = array.cast(wanted)  # checked: the conversion above would cut a float silently
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
         raise GraphError(f"{name}: the values of {key!r} must have one type; {reason_text(error)}") from None
     if pt.is_null(made.type):

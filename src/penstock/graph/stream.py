@@ -487,8 +487,8 @@ class KeyRegions(Stream):
     __slots__ = ("found",)
     found: nodes.KeyedRegions
 
-    def __init__(self, found: nodes.KeyedRegions) -> None:
-        object.__setattr__(self, "found", found)
+    def __init__(self, node: nodes.KeyedRegions) -> None:
+        object.__setattr__(self, "found", node)
 
     @property
     def node(self) -> nodes.GraphNode:  # type: ignore[override]

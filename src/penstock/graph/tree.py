@@ -128,10 +128,10 @@ class Tree:
 
     def below(self, node: GraphNode) -> Iterator[GraphNode]:
         """All nodes behind this one."""
-        found = {node}
+        nodes = {node}
         for each in self.nodes[self.number[node] + 1 :]:
-            if not found.isdisjoint(each.inputs):
-                found.add(each)
+            if not nodes.isdisjoint(each.inputs):
+                nodes.add(each)
                 yield each
 
 
@@ -168,14 +168,14 @@ def _forks(nodes: Sequence[GraphNode]) -> dict[Meet, GraphNode]:
 
 def above(node: GraphNode) -> set[GraphNode]:
     """All nodes before this one."""
-    found: set[GraphNode] = set()
+    nodes: set[GraphNode] = set()
     waiting = list(node.inputs)
     while waiting:
         each = waiting.pop()
-        if each not in found:
-            found.add(each)
+        if each not in nodes:
+            nodes.add(each)
             waiting += each.inputs
-    return found
+    return nodes
 
 
 def handled_signals(nodes: Iterable[GraphNode]) -> set[type[Signal]]:

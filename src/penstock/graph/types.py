@@ -190,21 +190,21 @@ def declared_type(annotation: object, where: str) -> pa.DataType:
     )
 
 
-def widens(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether every value of type `found` is exactly a value of type `wanted` (text bytes may still be bad UTF-8)."""
-    if found == wanted:
+def widens(t: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether every value of type `t` is exactly a value of type `wanted` (text bytes may still be bad UTF-8)."""
+    if t == wanted:
         return True
     if is_float(wanted):
-        return wanted.bit_width == 64 and (is_integer(found) or is_float(found) or bool(pt.is_boolean(found)))
+        return wanted.bit_width == 64 and (is_integer(t) or is_float(t) or bool(pt.is_boolean(t)))
     if is_integer(wanted) or is_time(wanted):
         holds_all = storage(wanted) == np.dtype("i8") and not pt.is_uint64(wanted)
-        return holds_all and (is_integer(found) or bool(pt.is_boolean(found)))
+        return holds_all and (is_integer(t) or bool(pt.is_boolean(t)))
     if is_text(wanted):
-        return is_text(found)
+        return is_text(t)
     if is_list(wanted) or is_array(wanted):
-        element = element_of(found)
+        element = element_of(t)
         return element is not None and (
-            element == wanted.value_type or (is_list(found) and widens(element, wanted.value_type))
+            element == wanted.value_type or (is_list(t) and widens(element, wanted.value_type))
         )
     return False
 

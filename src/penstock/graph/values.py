@@ -22,8 +22,8 @@ class Vector(np.ndarray):
     """A NumPy array whose elements come out as Python numbers, so that arithmetic on them never wraps."""
 
     def __getitem__(self, at: Any) -> Any:
-        found = super().__getitem__(at)
-        return found.item() if isinstance(found, np.generic) else found
+        element = super().__getitem__(at)
+        return element.item() if isinstance(element, np.generic) else element
 
     def __setitem__(self, at: Any, value: Any) -> None:
         if self.dtype.kind in "iu" and isinstance(value, (float, np.floating)):

@@ -172,11 +172,11 @@ class TimeWindow:
             number += 1
         while self.start(number) > time:
             number -= 1
-        found = []
+        numbers = []
         while self.end(number) > time:
-            found.append(number)
+            numbers.append(number)
             number -= 1
-        return found[::-1]
+        return numbers[::-1]
 
     def is_closed(self, number: int, newest: Any) -> bool:
         """Whether a window is closed once the newest time where its watermark begins is `newest`."""
@@ -268,7 +268,7 @@ def lengths_of(where: str, field: str, t: pa.DataType) -> Callable[[str, Any], A
 
 def _in_unit(where: str, name: str, given: timedelta, t: pa.DataType) -> int:
     unit = 86_400 * 10**9 if pt.is_date32(t) else {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}[t.unit]
-    found, rest = divmod(given // timedelta(microseconds=1) * 1000, unit)
+    number, rest = divmod(given // timedelta(microseconds=1) * 1000, unit)
     if rest:
         raise GraphError(f"{where}: {name}= must be a whole number of the units of {t}; got {given!r}")
-    return found
+    return number

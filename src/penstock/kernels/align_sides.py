@@ -82,7 +82,7 @@ def pair_rows(
     is_merged: bool,
     is_outer: bool,
     rows: Any,
-    found: Any,
+    indices: Any,
     count: int,
 ) -> tuple[int, int, int]:
     """Rows of two sides, up to where one of them has no item or a mark next: how far each has come, and the count.
@@ -100,7 +100,7 @@ def pair_rows(
                 break
             rows[count, 0] = at_a if takes_a else -1
             rows[count, 1] = at_b if takes_b else -1
-            found[count] = first if takes_a else second
+            indices[count] = first if takes_a else second
             count += 1
         at_a += takes_a
         at_b += takes_b
@@ -128,7 +128,7 @@ def align(
     is_merged: bool,
     is_outer: bool,
     rows: Any,
-    found: Any,
+    aligned: Any,
     marks: Any,
     at: Any,
     at_mark: Any,
@@ -137,8 +137,8 @@ def align(
 
     For each side there are the indices of its items, up to a stop, and the kinds, keys, places and origins of its
     marks; `sharing[origin]` are the sides, as bits, that a signal of an origin comes from. A row says where each side
-    has its item, or -1, and `found` its index; a mark says from which side it is taken, where it lies there, and behind
-    how many rows it stands. There is room for as many as `rows` and `marks` hold.
+    has its item, or -1, and `aligned` its index; a mark says from which side it is taken, where it lies there, and
+    behind how many rows it stands. There is room for as many as `rows` and `marks` hold.
     """
     sides = len(stops)
     count, marked = 0, 0
@@ -148,7 +148,7 @@ def align(
             last_b = next_stop(1, stops, places, last_marks, at_mark)
             if at[0] < last_a and at[1] < last_b:
                 at[0], at[1], count = pair_rows(
-                    indices[0], indices[1], at[0], at[1], last_a, last_b, is_merged, is_outer, rows, found, count
+                    indices[0], indices[1], at[0], at[1], last_a, last_b, is_merged, is_outer, rows, aligned, count
                 )
         best, chosen, is_mark = NEVER, -1, False
         for side in range(sides):
@@ -196,7 +196,7 @@ def align(
                 return count, marked
             for side in range(sides):
                 rows[count, side] = -1
-            found[count] = index
+            aligned[count] = index
         for side in range(sides):
             rows_here = at[side] < stops[side] and indices[side][at[side]] == index
             ahead = at_mark[side] < last_marks[side] and places[side][at_mark[side]] <= at[side]

@@ -188,9 +188,9 @@ _facts_here: dict[str, str] = {}
 """The same in the memory of this process, where no folder is safe to keep them in."""
 
 
-def _facts_text(found: Facts) -> str:
-    returns = [[view.dtype.str, view.array, view.text] for view in found.returns]
-    return json.dumps([returns, found.is_tuple, found.may_raise, found.reason])
+def _facts_text(facts: Facts) -> str:
+    returns = [[view.dtype.str, view.array, view.text] for view in facts.returns]
+    return json.dumps([returns, facts.is_tuple, facts.may_raise, facts.reason])
 
 
 def _read_facts(text: str) -> Facts:

@@ -86,13 +86,13 @@ def plain_returning(function: Callable[..., Any], casts: Sequence[Any], is_tuple
 
     def guard(*arguments: Any) -> Any:
         try:
-            found = function(*arguments)
+            result = function(*arguments)
         except Exception as error:
             caught.append(error)
             return (False, *([0] * len(casts))) if casts else False
         if not casts:
             return True
-        return (True, *(cast(each) for cast, each in zip(casts, found if is_tuple else (found,), strict=True)))
+        return (True, *(cast(each) for cast, each in zip(casts, result if is_tuple else (result,), strict=True)))
 
     return guard
 

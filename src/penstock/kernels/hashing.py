@@ -43,9 +43,9 @@ def word_at(typing: Any, data: Any, at: Any) -> Any:
         array = make_array(signature.args[0])(context, builder, arguments[0])
         address = builder.gep(array.data, [arguments[1]])
         word = ir.IntType(64)
-        found = builder.load(builder.bitcast(address, word.as_pointer()))
-        found.align = 1
-        return found
+        loaded = builder.load(builder.bitcast(address, word.as_pointer()))
+        loaded.align = 1
+        return loaded
 
     return types.uint64(data, types.int64), generate
 

@@ -107,13 +107,13 @@ def _lanes(net: Net) -> dict[str, str]:
     for _ in range(3):  # a circle stands with who fills it, a bar without a core with the circles that it fills
         for place in flow:
             near = [*net.producers[net.number[place.name]], *net.consumers[net.number[place.name]]]
-            found = [lane[net.transitions[n].name] for n in near if net.transitions[n].name in lane]
-            if place.name not in lane and found:
-                lane[place.name] = found[0]
+            lanes = [lane[net.transitions[n].name] for n in near if net.transitions[n].name in lane]
+            if place.name not in lane and lanes:
+                lane[place.name] = lanes[0]
         for transition in net.transitions:
-            found = [lane[name] for name, _ in (*transition.gives, *transition.takes) if name in lane]
-            if transition.name not in lane and found:
-                lane[transition.name] = found[0]
+            lanes = [lane[name] for name, _ in (*transition.gives, *transition.takes) if name in lane]
+            if transition.name not in lane and lanes:
+                lane[transition.name] = lanes[0]
     for name in (*(place.name for place in flow), *(transition.name for transition in net.transitions)):
         lane.setdefault(name, "")
     return lane | {place.name: _ROOM for place in net.places if place.role == "room"}

@@ -96,11 +96,11 @@ def lanes(traced: TracedRun, most: int = MOST_BLOCKS) -> tuple[Lane, ...]:
         raise GraphError("timeline: the run must note its firings; there are none; prepare it with trace=True")
     first = min(firing.start_s for firing in traced.firings)
     span = max(1, max(_ns(firing.start_s + firing.seconds - first) for firing in traced.firings))
-    found = []
+    drawn = []
     for core in sorted({firing.core for firing in traced.firings}):
         own = sorted((f for f in traced.firings if f.core == core), key=lambda f: f.start_s)
-        found.append(Lane(core, tuple(_join_firings(own, first, span // most)), span))
-    return tuple(found)
+        drawn.append(Lane(core, tuple(_join_firings(own, first, span // most)), span))
+    return tuple(drawn)
 
 
 def _ns(seconds: float) -> int:
@@ -152,25 +152,25 @@ def svg(traced: TracedRun, title: str = "What each core did") -> str:
     return _drawing(traced, title, lanes(traced, _PICTURE_BLOCKS))
 
 
-def _drawing(traced: TracedRun, title: str, found: Sequence[Lane]) -> str:
+def _drawing(traced: TracedRun, title: str, lanes: Sequence[Lane]) -> str:
     names = list(dict.fromkeys(firing.node for firing in traced.firings))
     colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
-    labels = [f"core {lane.core}, {lane.busy:.0%} busy" for lane in found]
+    labels = [f"core {lane.core}, {lane.busy:.0%} busy" for lane in lanes]
     left = _EDGE + max(text_width(label, _LABEL) for label in labels) + 8
     legend, top = _legend(colours, _EDGE + 2 * _TITLE)
-    height = len(found) * (_LANE + _GAP)
+    height = len(lanes) * (_LANE + _GAP)
     parts = [opening(title, left + _WIDTH + _EDGE, top + height + 34)]
     parts += [rect(0, 0, left + _WIDTH + _EDGE, top + height + 34, 0, "#ffffff", "none")]
     parts += [text_line(_EDGE, _EDGE + _TITLE, title, _TITLE, left + _WIDTH, INK, bold=True), *legend]
     for at, label in enumerate(labels):
         parts.append(text_line(_EDGE, top + at * (_LANE + _GAP) + _LANE / 2 + 4, label, _LABEL, left, INK))
-    span = found[0].span
+    span = lanes[0].span
     parts.append(
         f'<svg class="lanes" x="{px(left)}" y="{px(top)}" width="{px(_WIDTH)}" height="{px(height)}" '
         f'viewBox="0 0 {_UNITS} {px(height)}" preserveAspectRatio="none" data-span="{span}">'
     )
     crossing = _crossing(traced)
-    for at, lane in enumerate(found):
+    for at, lane in enumerate(lanes):
         parts += _lane(lane, at * (_LANE + _GAP), colours, crossing)
     parts += ["</svg>", *_axis(left, top + height, span), "</svg>"]
     return "\n".join(parts) + "\n"

@@ -38,15 +38,15 @@ class RunPlan:
 
     def options(self, nodes: dict[str, list[n.GraphNode]]) -> dict[str, Any]:
         """The same as options of a run, of which `nodes` are the nodes by name."""
-        found: dict[str, Any] = {"cores": self.cores}
+        options: dict[str, Any] = {"cores": self.cores}
         if self.mapping:
-            found["mapping"] = {Stream(node): core for name, core in self.mapping for node in nodes[name]}
+            options["mapping"] = {Stream(node): core for name, core in self.mapping for node in nodes[name]}
         if self.flexible:
-            found["flexible"] = {Stream(nodes[name][-1]): copies for name, copies in self.flexible}
+            options["flexible"] = {Stream(nodes[name][-1]): copies for name, copies in self.flexible}
         for name in ("block_items", "capacity", "width"):
             if getattr(self, name) is not None:
-                found[name] = getattr(self, name)
-        return found
+                options[name] = getattr(self, name)
+        return options
 
     def __str__(self) -> str:
         told = [f"cores={self.cores}"]
@@ -134,12 +134,14 @@ def advise(
     """Look for the best way to run a graph on at most so many cores, within so many bytes for its channels."""
     check(cores, memory, objective)
     search = Search(NodeCosts(leaves, profile), machine, cores, memory)
-    found = search.best_candidates()
-    fastest = search.fastest(found)
+    candidates = search.best_candidates()
+    fastest = search.fastest(candidates)
     if objective == "latency":
-        best, floor = search.soonest([fastest, *(each for each in found if each.cores == 1 and each is not fastest)])
-        return _advice(search, best, found, objective, f"less than {ENOUGH:.0%} of the best throughput", floor)
-    return _advice(search, search.with_block(fastest), found, objective, "", 0.0)
+        best, floor = search.soonest(
+            [fastest, *(each for each in candidates if each.cores == 1 and each is not fastest)]
+        )
+        return _advice(search, best, candidates, objective, f"less than {ENOUGH:.0%} of the best throughput", floor)
+    return _advice(search, search.with_block(fastest), candidates, objective, "", 0.0)
 
 
 def check(cores: Any, memory: Any, objective: Any) -> None:
@@ -152,12 +154,12 @@ def check(cores: Any, memory: Any, objective: Any) -> None:
 
 
 def _advice(
-    search: Search, best: Candidate, found: Sequence[Candidate], objective: str, why: str, floor: float
+    search: Search, best: Candidate, candidates: Sequence[Candidate], objective: str, why: str, floor: float
 ) -> Advice:
     steps = _steps(search, best)
-    others = sorted((each for each in found if not _is_same(each, best)), key=lambda each: each.seconds)
+    others = sorted((each for each in candidates if not _is_same(each, best)), key=lambda each: each.seconds)
     rejected = [_reject(search, each, best, why, floor) for each in others[:REJECTED]]
-    alone = next(each for each in found if each.cores == 1)
+    alone = next(each for each in candidates if each.cores == 1)
     return Advice(
         objective,
         tuple(_nodes(search.costs.loops)),

@@ -242,8 +242,8 @@ def _vary(tasks: Tasks, random: np.random.Generator) -> np.ndarray[tuple[int], n
     stage, plain = tasks.stage, tasks.seconds()
     factors = random.choice(np.array(stage.spread), len(plain))
     pieces = np.maximum(1.0, np.array(tasks.bytes) / max(1.0, stage.spread_bytes))
-    found: np.ndarray[tuple[int], np.dtype[np.float64]] = plain * (1 + (factors - 1) / np.sqrt(pieces))
-    return found
+    times: np.ndarray[tuple[int], np.dtype[np.float64]] = plain * (1 + (factors - 1) / np.sqrt(pieces))
+    return times
 
 
 def _causes(
@@ -260,7 +260,7 @@ def _causes(
     fixed, blocks = _overheads(level)
     handing = max(0.0, min(without - ideal, len(usual) * slots.dispatch_s - ideal))
     named = "largest bucket" if _is_skewed(level) else "last wave of tasks"
-    found = {
+    causes = {
         "work": ideal * (1 - fixed - blocks),
         "start of tasks": ideal * fixed,
         "blocks of the shuffle": ideal * blocks,
@@ -270,8 +270,8 @@ def _causes(
         "stragglers": max(0.0, end - with_start),
     }
     if level[0].stage.level == 0 and cluster.storage is not None:
-        found["storage"] = max(0.0, data.bytes / cluster.storage - sum(found.values()))
-    return found
+        causes["storage"] = max(0.0, data.bytes / cluster.storage - sum(causes.values()))
+    return causes
 
 
 def _overheads(level: tuple[Tasks, ...]) -> tuple[float, float]:

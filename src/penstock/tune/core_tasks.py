@@ -110,11 +110,11 @@ class Jobs:
         return self._by_core(lambda job: job.total_s)
 
     def _by_core(self, seconds: Callable[[Job], float]) -> list[float]:
-        found = [0.0] * self.layout.choice.cores
+        totals = [0.0] * self.layout.choice.cores
         for job in self.jobs:
             for core, share in zip(job.homes, self._shares(job), strict=True):
-                found[core] += share * seconds(job)
-        return found
+                totals[core] += share * seconds(job)
+        return totals
 
     def _shares(self, job: Job) -> tuple[float, ...]:
         return next((each for part, each in self.shares.items() if part.name == job.name), (1.0,))
@@ -148,13 +148,13 @@ class Jobs:
     # The tasks
 
     def _jobs(self) -> list[Job]:
-        found = []
+        jobs = []
         for part in self.layout.parts:
             if part.is_flexible:
-                found += [self._split(part), self._copies(part), self._merge(part)]
+                jobs += [self._split(part), self._copies(part), self._merge(part)]
             else:
-                found.append(self._plain(part))
-        return [self._with_waiting(job) for job in found]
+                jobs.append(self._plain(part))
+        return [self._with_waiting(job) for job in jobs]
 
     def _with_waiting(self, job: Job) -> Job:
         return replace(job, around_s=job.around_s + self._waiting_s(job.homes, self._shares(job), job.python_s))
@@ -231,31 +231,31 @@ class Jobs:
 
         A smaller one costs less in proportion, down to what one costs that has next to nothing; a larger one its bytes.
         """
-        found, machine = self.layout.costs.of_node.get(fed.edge), self.machine
+        profile, machine = self.layout.costs.of_node.get(fed.edge), self.machine
         least = machine.crossing_s + machine.byte_s * size
-        if found is None or not found.crossing_bytes:
+        if profile is None or not profile.crossing_bytes:
             return least
-        part = min(1.0, size / found.crossing_bytes)
-        within = machine.crossing_s + part * found.crossing_s
-        return max(least, within + machine.byte_s * max(0.0, size - found.crossing_bytes))
+        part = min(1.0, size / profile.crossing_bytes)
+        within = machine.crossing_s + part * profile.crossing_s
+        return max(least, within + machine.byte_s * max(0.0, size - profile.crossing_bytes))
 
     # The channels
 
     def links(self) -> list[TaskChannel]:
         """The channels between tasks; two of them between the same tasks are one."""
         layout = self.layout
-        found: dict[tuple[str, str], TaskChannel] = {}
+        links: dict[tuple[str, str], TaskChannel] = {}
         for part in layout.parts:
             source = f"merge of {part.name}" if part.is_flexible else part.name
             for fed, taker in layout.takers[part]:
                 target = f"split of {taker.name}" if taker.is_flexible else taker.name
                 blocks, size = self._blocks(fed, part), layout.bytes(fed)
-                _add(found, TaskChannel(source, target, size, blocks))
+                _add(links, TaskChannel(source, target, size, blocks))
                 if taker.is_flexible:  # what waits for copies waits before the split, which gives it away late
-                    _add(found, TaskChannel(target, taker.name, size, min(blocks, AHEAD)))
+                    _add(links, TaskChannel(target, taker.name, size, min(blocks, AHEAD)))
                 if part.is_flexible:
-                    _add(found, TaskChannel(part.name, source, size, blocks))
-        return list(found.values())
+                    _add(links, TaskChannel(part.name, source, size, blocks))
+        return list(links.values())
 
     def _blocks(self, fed: Segment, sender: RunPart) -> int:
         items = self.layout.items(fed)
@@ -263,12 +263,12 @@ class Jobs:
         return max(1, min(DEEPEST, int(held / items + 1e-9))) if items else DEEPEST
 
 
-def _add(found: dict[tuple[str, str], TaskChannel], link: TaskChannel) -> None:
+def _add(links: dict[tuple[str, str], TaskChannel], link: TaskChannel) -> None:
     ends = link.source, link.target
-    if ends in found:
-        before = found[ends]
+    if ends in links:
+        before = links[ends]
         link = TaskChannel(*ends, before.bytes + link.bytes, min(before.capacity, link.capacity))
-    found[ends] = link
+    links[ends] = link
 
 
 def fill_cores(loads: Sequence[float], work: float) -> tuple[float, ...]:

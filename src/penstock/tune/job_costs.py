@@ -168,7 +168,7 @@ def _stage(profile: JobProfile, name: str, per_peer: float) -> StageCost:
 
 
 def _stages_of(profile: JobProfile, role: str, name: str) -> list[StageTime]:
-    return [found for run in profile.of(role) if (found := run.stage(name)) is not None]
+    return [stage for run in profile.of(role) if (stage := run.stage(name)) is not None]
 
 
 def _expected_time(profile: JobProfile, cost: StageCost, stage: StageTime) -> Callable[[TaskTime], float]:
@@ -206,11 +206,11 @@ def _crowd_costs(
 
 def _beyond(profile: JobProfile, cost: StageCost, stages: Sequence[StageTime]) -> tuple[float, float]:
     """The bytes of a task, and its seconds beyond what single blocks cost: the means of a run, of these the middle."""
-    found = []
+    means = []
     for stage in stages:
         expected = _expected_time(profile, replace(cost, fixed_s=0.0, per_byte_s=0.0), stage)
-        found.append(sum(task.seconds - expected(task) for task in stage.tasks) / len(stage.tasks))
-    return stages[0].bytes / len(stages[0].tasks), median(found)
+        means.append(sum(task.seconds - expected(task) for task in stage.tasks) / len(stage.tasks))
+    return stages[0].bytes / len(stages[0].tasks), median(means)
 
 
 def _line(little: Sequence[StageTime], alone: Sequence[StageTime]) -> tuple[float, float]:

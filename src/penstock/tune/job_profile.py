@@ -118,13 +118,13 @@ class JobProfile:
     @classmethod
     def from_json(cls, text: str) -> JobProfile:
         """A profile that was kept as text."""
-        found = json.loads(text)
-        return cls(**{**found, "graph": tuple(found["graph"]), "runs": tuple(map(_run, found["runs"]))})
+        fields = json.loads(text)
+        return cls(**{**fields, "graph": tuple(fields["graph"]), "runs": tuple(map(_run, fields["runs"]))})
 
 
-def _run(found: Mapping[str, Any]) -> RunTime:
-    return RunTime(**{**found, "waits_s": tuple(found["waits_s"]), "stages": tuple(map(_stage, found["stages"]))})
+def _run(fields: Mapping[str, Any]) -> RunTime:
+    return RunTime(**{**fields, "waits_s": tuple(fields["waits_s"]), "stages": tuple(map(_stage, fields["stages"]))})
 
 
-def _stage(found: Mapping[str, Any]) -> StageTime:
-    return StageTime(**{**found, "tasks": tuple(TaskTime(**task) for task in found["tasks"])})
+def _stage(fields: Mapping[str, Any]) -> StageTime:
+    return StageTime(**{**fields, "tasks": tuple(TaskTime(**task) for task in fields["tasks"])})

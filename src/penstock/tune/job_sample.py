@@ -70,14 +70,14 @@ class SampleJob(BatchJob):
         super().__init__((leaf,), (), spark, buckets=shape.buckets, asked=Asked(1), **options)
 
     def _splits(self, split_bytes: int | None) -> Sequence[Split]:
-        found = splits_of(self.tree, self.control, self.aligns, self.cores, self.shape.split_bytes)
+        splits = splits_of(self.tree, self.control, self.aligns, self.cores, self.shape.split_bytes)
         taken, size = 0, 0
         if self.shape.splits is not None:
-            return found[: self.shape.splits]
-        while taken < len(found) and (not taken or size < self.shape.sample_bytes):
-            size += found[taken].bytes
+            return splits[: self.shape.splits]
+        while taken < len(splits) and (not taken or size < self.shape.sample_bytes):
+            size += splits[taken].bytes
             taken += 1
-        return found[:taken]
+        return splits[:taken]
 
 
 def job_profile(
@@ -145,14 +145,14 @@ def shapes(cut: Cut, sample: int, whole: int, slots: int, repeats: int) -> Itera
         max(1, most // (TASKS_A_CORE * slots)),
         min(sample, -(-whole // slots)),
     )
-    found = [SampleShape("side by side", each, max(8, 2 * slots), None, most), SampleShape("full", large, slots, slots)]
-    found += [SampleShape("little", little), SampleShape("alone", most)]
-    found += [SampleShape("many", little, MANY)] if cut.exchanges else []
+    turn = [SampleShape("side by side", each, max(8, 2 * slots), None, most), SampleShape("full", large, slots, slots)]
+    turn += [SampleShape("little", little), SampleShape("alone", most)]
+    turn += [SampleShape("many", little, MANY)] if cut.exchanges else []
     yield SampleShape("cold", little)
-    for shape in found:
+    for shape in turn:
         yield from [replace(shape, role=WARM)] * WARMING
     for _ in range(repeats):
-        yield from found
+        yield from turn
 
 
 def own_sizes(leaf: n.GraphNode, slots: Sequence[int], split_bytes: int | None) -> dict[int, tuple[int, ...]]:
@@ -172,10 +172,10 @@ class _Sampler:
 
     def time_run(self, shape: SampleShape) -> RunTime:
         started = time.time()
-        job, found = self._collect(shape) if self.sink == "collect" else self._write(shape)
+        job, gathered = self._collect(shape) if self.sink == "collect" else self._write(shape)
         ended = time.time()
         shutil.rmtree(self.place / "out", ignore_errors=True)
-        return run_time(shape.role, job, found, started, ended)
+        return run_time(shape.role, job, gathered, started, ended)
 
     def _collect(self, shape: SampleShape) -> tuple[BatchJob, Gathered]:
         job = SampleJob(self.leaf, self.spark, shape, results=CollectWriter, is_collected=True, **self.options)
@@ -185,9 +185,9 @@ class _Sampler:
         schema = pa.schema(list(self.leaf.shape.fields.items()))
         with Output(str(self.place / "out"), format_of(self.sink, schema, {}), "overwrite") as output:
             job = SampleJob(self.leaf, self.spark, shape, results=PartResults(output.staging), **self.options)
-            found = job.run()
-            output.commit([part for block in found.results.get(0, []) for part in pickle.loads(block.payload)])
-        return job, found
+            gathered = job.run()
+            output.commit([part for block in gathered.results.get(0, []) for part in pickle.loads(block.payload)])
+        return job, gathered
 
 
 @contextlib.contextmanager
@@ -212,7 +212,7 @@ class SeenTask:
     end: float
 
 
-def run_time(role: str, job: BatchJob, found: Gathered, started: float, ended: float) -> RunTime:
+def run_time(role: str, job: BatchJob, gathered: Gathered, started: float, ended: float) -> RunTime:
     """Put together what Spark has seen of a job and what its tasks counted."""
     stages = seen_tasks(job.spark.sparkContext, job.group)
     levels = job.cut.levels
@@ -224,7 +224,7 @@ def run_time(role: str, job: BatchJob, found: Gathered, started: float, ended: f
     passes, proper = stages[: len(stages) - levels], stages[len(stages) - levels :]
     told = [_first_pass(job, at, tasks) for at, tasks in enumerate(passes)]
     for level, tasks in enumerate(proper):
-        told += _stages(job, level, {task.index: task for task in tasks}, found.counted)
+        told += _stages(job, level, {task.index: task for task in tasks}, gathered.counted)
     begins, ends = ([pick(edge(t) for t in tasks) for tasks in stages] for pick, edge in ((min, _begin), (max, _end)))
     waits = tuple(max(0.0, begin - end) for begin, end in zip(begins[1:], ends, strict=False))
     gaps = [gap for tasks in stages for gap in _gaps(tasks, job.cores)]
@@ -247,18 +247,18 @@ def seen_tasks(context: Any, group: str) -> list[list[SeenTask]]:
     tracker = context.statusTracker()
     jobs = [tracker.getJobInfo(number) for number in sorted(tracker.getJobIdsForGroup(group))]
     numbers = sorted({stage for info in jobs if info is not None for stage in info.stageIds})
-    found = [_tasks(spark.statusStore(), number) for number in numbers]
-    return sorted((tasks for tasks in found if tasks), key=lambda tasks: min(map(_begin, tasks)))
+    stages = [_tasks(spark.statusStore(), number) for number in numbers]
+    return sorted((tasks for tasks in stages if tasks), key=lambda tasks: min(map(_begin, tasks)))
 
 
 def _tasks(store: Any, stage: int) -> list[SeenTask]:
     listed = store.taskList(stage, 0, 1 << 20)
-    found = []
+    tasks = []
     for task in (listed.apply(at) for at in range(listed.size())):
         if task.status() == "SUCCESS" and task.duration().isDefined():
             begin = task.launchTime().getTime() / 1e3
-            found.append(SeenTask(int(task.index()), begin, begin + task.duration().get() / 1e3))
-    return found
+            tasks.append(SeenTask(int(task.index()), begin, begin + task.duration().get() / 1e3))
+    return tasks
 
 
 def _gaps(tasks: Sequence[SeenTask], slots: int) -> Iterator[float]:

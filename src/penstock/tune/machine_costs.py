@@ -57,8 +57,8 @@ class MachineCosts:
 @cache
 def machine_costs() -> MachineCosts:
     """What the engine costs on several cores, from the disk or, where that is not there, measured now."""
-    found: MachineCosts = kept_constants("machine", MachineCosts, measure_cores)
-    return found
+    costs: MachineCosts = kept_constants("machine", MachineCosts, measure_cores)
+    return costs
 
 
 def measure_cores() -> MachineCosts:
@@ -68,9 +68,9 @@ def measure_cores() -> MachineCosts:
     thread takes to wake. The first time does not count: it finds memory that nobody has touched.
     """
     small, large, regions = _pair(1, ITEMS), _pair(FIELDS, MANY), _regions(ITEMS)
-    _, *found = (_with_regions(_solve(small, large), regions) for _ in range(1 + TIMES))
+    _, *measures = (_with_regions(_solve(small, large), regions) for _ in range(1 + TIMES))
     return MachineCosts(
-        **{each.name: median(getattr(one, each.name) for one in found) for each in fields(MachineCosts)}
+        **{each.name: median(getattr(one, each.name) for one in measures) for each in fields(MachineCosts)}
     )
 
 
@@ -90,12 +90,12 @@ def _solve(small: tuple[Stream, Stream], large: tuple[Stream, Stream]) -> Machin
     return MachineCosts(firing, crossing, byte, wake, sharing, sharing_byte)
 
 
-def _with_regions(found: MachineCosts, pair: tuple[Stream, Stream]) -> MachineCosts:
+def _with_regions(costs: MachineCosts, pair: tuple[Stream, Stream]) -> MachineCosts:
     """The costs with those of blocks that have boundaries of regions in them."""
     apart: dict[str, Any] = {"cores": 2, "mapping": {pair[0]: 0, pair[1]: 1}}
     two, shared = _block(pair, NARROW, **apart)[0], _block(pair, NARROW, **apart, flexible={pair[1]: 1})[0]
-    more = (shared - two - found.firing_s) / 2 - found.sharing_s - 8 * NARROW * found.sharing_byte_s
-    return replace(found, sharing_marked_s=max(more, 0.0))
+    more = (shared - two - costs.firing_s) / 2 - costs.sharing_s - 8 * NARROW * costs.sharing_byte_s
+    return replace(costs, sharing_marked_s=max(more, 0.0))
 
 
 def _regions(items: int) -> tuple[Stream, Stream]:

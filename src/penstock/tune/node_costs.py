@@ -41,10 +41,10 @@ class NodeCosts:
             raise ModelError(f"model: takes a profile of the graph, as stream.profile() gives; got {self.profile!r}")
         put, loops = object.__setattr__, loops_of(self.leaves)
         self.profile.costs(loops)
-        found = list(zip(loops, self.profile.nodes, strict=True))
+        pairs = list(zip(loops, self.profile.nodes, strict=True))
         put(self, "loops", loops)
-        put(self, "of_node", {node: each for loop, each in found for node in inside(loop)})
-        read = [each.items for loop, each in found if loop.feeder is None and not loop.sides]
+        put(self, "of_node", {node: each for loop, each in pairs for node in inside(loop)})
+        read = [each.items for loop, each in pairs if loop.feeder is None and not loop.sides]
         put(self, "source_items", max(read, default=0))
         if not self.source_items:
             raise ModelError(
@@ -54,8 +54,8 @@ class NodeCosts:
 
     def profiles_of(self, segment: Segment) -> list[NodeProfile]:
         """The profiles of the nodes in a loop. Where streams meet within one, that takes no time."""
-        found = [node for node in inside(segment) if node in self.of_node]
-        return [self.of_node[node] for node in found if segment.sides or not isinstance(node, n.Meet)]
+        nodes = [node for node in inside(segment) if node in self.of_node]
+        return [self.of_node[node] for node in nodes if segment.sides or not isinstance(node, n.Meet)]
 
     def items_in(self, segment: Segment) -> float:
         """How many items enter a loop for one of the source."""

@@ -129,10 +129,10 @@ class Search:
     def make_candidate(self, choice: RunChoice, mapped: Mapped) -> Candidate:
         """A candidate whose channels are within the memory; refused where they cannot be."""
         self.tried += 1
-        found = self._candidate(choice, mapped)
-        layout = found.model.layout
+        candidate = self._candidate(choice, mapped)
+        layout = candidate.model.layout
         if self.memory is None or layout.memory_bytes() <= self.memory:
-            return found
+            return candidate
         channels = [fed for part in layout.parts for fed, _ in layout.takers[part]]
         most = self.memory // max(1, round(2 * sum(self.costs.item_bytes(fed.edge) for fed in channels)))
         needed = self.needed_capacity(choice)
@@ -186,15 +186,15 @@ class Search:
 
     def improve(self, mapped: Mapped, cores: int) -> list[Mapped]:
         """A mapping, and what comes of it by moving a loop or swapping two, as long as the loads become more even."""
-        found, now = [mapped], self.unevenness(mapped)
+        path, now = [mapped], self.unevenness(mapped)
         for _ in range(ROUNDS):
-            moves = {renumber(each) for each in neighbours(found[-1], cores)}
+            moves = {renumber(each) for each in neighbours(path[-1], cores)}
             least, best = min(((self.unevenness(each), each) for each in moves), default=(now, mapped))
             if least >= now * EVEN:
                 break
             now = least
-            found.append(best)
-        return found
+            path.append(best)
+        return path
 
     def unevenness(self, mapped: Mapped) -> float:
         """What the busiest cores have to do for an item: not of one alone, for several may be as busy as each other."""
@@ -281,13 +281,13 @@ class Search:
                 yield replace(base.choice, block_items=block, capacity=capacity)
 
     def _all(self, base: Candidate, choices: Iterable[RunChoice]) -> list[Candidate]:
-        found = []
+        candidates = []
         for choice in choices:
             try:
-                found.append(self.make_candidate(choice, base.mapped))
+                candidates.append(self.make_candidate(choice, base.mapped))
             except (ModelError, GraphError):  # not within the memory
                 continue
-        return found
+        return candidates
 
 
 def every_mapping(loops: int, cores: int) -> Iterator[Mapped]:

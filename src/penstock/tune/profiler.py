@@ -46,17 +46,17 @@ def profile(
         partial(first_batches, leaves[0].source, few, narrow, most_bytes),
         {"fuse": False, **options, "width": narrow},
     )
-    found = measure_nodes(leaves, first, sample, small, **options)
-    fused_s, alone_s = sum(firing.kernel_s for firing in fused), sum(node.seconds for node in found.nodes)
-    saved = _savings(leaves, found, first, options) if fused_s < WORTHWHILE * alone_s else {}
+    alone = measure_nodes(leaves, first, sample, small, **options)
+    fused_s, alone_s = sum(firing.kernel_s for firing in fused), sum(node.seconds for node in alone.nodes)
+    saved = _savings(leaves, alone, first, options) if fused_s < WORTHWHILE * alone_s else {}
     crossing = _crossing(
         leaves, partial(first_batches, leaves[0].source, max(1, sample // FEWER), width, most_bytes), options
     )
     nodes = []
-    for at, node in enumerate(found.nodes):
+    for at, node in enumerate(alone.nodes):
         spent_s, size = crossing.get(at, (0.0, 0.0))
         nodes.append(replace(node, saved_s=saved.get(at, 0.0), crossing_s=spent_s, crossing_bytes=size))
-    return replace(found, nodes=tuple(nodes), fused_s=fused_s)
+    return replace(alone, nodes=tuple(nodes), fused_s=fused_s)
 
 
 def _pairs(leaves: tuple[n.GraphNode, ...]) -> Iterator[Places]:
@@ -69,7 +69,7 @@ def _pairs(leaves: tuple[n.GraphNode, ...]) -> Iterator[Places]:
 
 
 def _savings(
-    leaves: tuple[n.GraphNode, ...], found: Profile, first: Callable[[], Iterator[Batch]], options: Mapping[str, Any]
+    leaves: tuple[n.GraphNode, ...], alone: Profile, first: Callable[[], Iterator[Batch]], options: Mapping[str, Any]
 ) -> dict[int, float]:
     """What nodes take less, by number, in one loop with the node before them."""
     number = {node: at for at, loop in enumerate(loops_of(leaves)) for node in inside(loop)}
@@ -81,7 +81,7 @@ def _savings(
             spent[firing.node] = spent.get(firing.node, 0.0) + firing.kernel_s
         for loop in run.parts.nodes:
             members = [number[each] for each in inside(loop.segment) if each in number and not isinstance(each, n.Meet)]
-            less = sum(found.nodes[at].seconds for at in members) - spent.get(loop.name, 0.0)
+            less = sum(alone.nodes[at].seconds for at in members) - spent.get(loop.name, 0.0)
             saved |= {at: less / (len(members) - 1) for at in members[1:]}
     return saved
 
@@ -91,17 +91,17 @@ def _crossing(
 ) -> dict[int, tuple[float, float]]:
     """What blocks of what leaves a node, by number, cost to cross to another core, on each side, and their bytes."""
     number = {node: at for at, loop in enumerate(loops_of(leaves)) for node in inside(loop)}
-    found: dict[int, tuple[float, float]] = {}
+    crossing: dict[int, tuple[float, float]] = {}
     for places in _pairs(leaves):
         run, _ = repeat_run(leaves, first, {**options, "fuse": True, "cores": 2, "places": places})
         for fed, each in run.parts.crossings.items():
             if each.blocks and fed.edge in number:
                 spent_s = (each.sending_s + each.receiving_s) / 2
-                found[number[fed.edge]] = (
+                crossing[number[fed.edge]] = (
                     spent_s / each.blocks,
                     _item_bytes(run, fed) * each.sending.sent / each.blocks,
                 )
-    return found
+    return crossing
 
 
 def _item_bytes(run: Run, fed: Segment) -> int:

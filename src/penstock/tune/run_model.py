@@ -116,20 +116,20 @@ class Model:
         >>> told.throughput > 0, told.critical, told.utilisation
         (True, 'core 0', {'core 0': 1.0})
         """
-        found = predict(self.platform, firings=firings or self._enough(), seed=seed)
+        prediction = predict(self.platform, firings=firings or self._enough(), seed=seed)
         block = self.layout.block
-        rate, most = float(found.throughput) * NANO, 1.0 / max(self.jobs.python_s, 1e-12)
+        rate, most = float(prediction.throughput) * NANO, 1.0 / max(self.jobs.python_s, 1e-12)
         slower = min(1.0, most / rate)
         return Forecast(
             rate * slower * block,
-            float(found.latency) / NANO / slower,
-            float(found.latency_99) / NANO / slower,
-            {core: float(share) * slower for core, share in found.utilisation.items()},
-            {ends: float(blocks) * block for ends, blocks in found.queues.items()},
-            PYTHON if slower < 1.0 else found.critical,
-            {task: {core: float(share) for core, share in each.items()} for task, each in found.shares.items()},
+            float(prediction.latency) / NANO / slower,
+            float(prediction.latency_99) / NANO / slower,
+            {core: float(share) * slower for core, share in prediction.utilisation.items()},
+            {ends: float(blocks) * block for ends, blocks in prediction.queues.items()},
+            PYTHON if slower < 1.0 else prediction.critical,
+            {task: {core: float(share) for core, share in each.items()} for task, each in prediction.shares.items()},
             block,
-            found,
+            prediction,
         )
 
     def seconds(self, items: float) -> float:

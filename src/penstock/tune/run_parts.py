@@ -118,12 +118,12 @@ class RunParts:
 
     def _takers(self) -> dict[RunPart, list[tuple[Segment, RunPart]]]:
         """For each part the channels that leave it, by what they lead to, and the part there."""
-        found: dict[RunPart, list[tuple[Segment, RunPart]]] = {part: [] for part in self.parts}
+        takers: dict[RunPart, list[tuple[Segment, RunPart]]] = {part: [] for part in self.parts}
         for part in self.parts:
             for fed in part.fed:
                 assert fed.feeder is not None
-                found[self.part_of[fed.feeder]].append((fed, part))
-        return found
+                takers[self.part_of[fed.feeder]].append((fed, part))
+        return takers
 
     def feeders(self, part: RunPart) -> list[tuple[Segment, RunPart]]:
         """The channels that lead to a part, and the parts that they come from."""

@@ -37,10 +37,10 @@ class Scaling:
 
     def seconds(self, executors: int) -> float:
         """The predicted time on one of the numbers of executors that were asked for."""
-        found = {each.executors: each.seconds for each in self.points}
-        if executors not in found:
-            raise ModelError(f"scale: seconds of {executors} executors were not asked for; got {sorted(found)}")
-        return found[executors]
+        seconds = {each.executors: each.seconds for each in self.points}
+        if executors not in seconds:
+            raise ModelError(f"scale: seconds of {executors} executors were not asked for; got {sorted(seconds)}")
+        return seconds[executors]
 
     def __str__(self) -> str:
         head = ("executors", "slots", "tasks", "seconds", "10 to 90 %", "speed-up", "efficiency", "MB each", "limit")

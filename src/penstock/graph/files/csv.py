@@ -30,15 +30,15 @@ def read_items(
 ) -> FileItems:
     """Items of the rows of CSV files; see `read_csv`."""
     dialect.refuse(source)
-    found = find(source, path, partitions=partitions, may_be_empty=schema is not None)
-    filled = [file for file in found.files if file.size]
+    listing = find(source, path, partitions=partitions, may_be_empty=schema is not None)
+    filled = [file for file in listing.files if file.size]
     declared = None if schema is None else as_schema(source, schema)
     form = CsvFormat(dialect, *_columns(source, names, filled, dialect, declared))
     fields = _infer_schema(source, form, filled, newlines_in_values) if declared is None else declared
-    layout = layout_of(source, fields, found.files, declared)
+    layout = layout_of(source, fields, listing.files, declared)
     _refuse(source, layout, form)
     form = replace(form, types=dict(zip(layout.schema.names, layout.schema.types, strict=True)))
-    plan = FilesPlan(found, CsvCut(layout, form, newlines_in_values))
+    plan = FilesPlan(listing, CsvCut(layout, form, newlines_in_values))
     return FileItems(layout.fields, plan=plan, format="csv")
 
 

@@ -84,11 +84,11 @@ class CsvFormat(RowFormat):
     def drop_header(self, block: LineBlock) -> LineBlock:
         if self.first is None:
             return block
-        found, end = self.dialect.header(block)
-        if found != self.columns:
+        names, end = self.dialect.header(block)
+        if names != self.columns:
             raise DataError(
                 f"{block.file.where}, line 1: must have the header of {self.first!r}, {quoted(self.columns)}; "
-                f"got {quoted(found)}; write the file again, or read it as another source"
+                f"got {quoted(names)}; write the file again, or read it as another source"
             )
         return LineBlock(block.file, block.at + end, block.data[end:])
 

@@ -52,16 +52,16 @@ class FileColumns:
     def convert(self, batch: pa.RecordBatch, file: File, flat: Sequence[str]) -> pa.RecordBatch:
         """The flat columns `flat` of what was read from a file, in the types of the fields."""
         own = flatten(batch)
-        found = dict(zip(own.schema.names, own.columns, strict=True))
+        columns = dict(zip(own.schema.names, own.columns, strict=True))
         given = constants(file, self.keys) if self.keys else {}
         arrays = []
         for name in flat:
             if name in self.keys:
                 arrays.append(pa.repeat(given[name], batch.num_rows))
-            elif found[name].type == self.fields[name]:
-                arrays.append(found[name])
+            elif columns[name].type == self.fields[name]:
+                arrays.append(columns[name])
             else:
-                arrays.append(self._convert_column(file, name, found[name]))
+                arrays.append(self._convert_column(file, name, columns[name]))
         return pa.RecordBatch.from_arrays(arrays, names=list(flat))
 
     def _convert_column(self, file: File, name: str, column: pa.Array) -> pa.Array:

@@ -125,10 +125,10 @@ class FileItems(Items):
 
     @property
     def _place(self) -> PathPattern:
-        found = self.plan.found
-        if found.place is None:
-            raise self._watch_error(f"a list of {len(found.path)} paths", "give the folder that they lie in")
-        return found.place
+        listing = self.plan.found
+        if listing.place is None:
+            raise self._watch_error(f"a list of {len(listing.path)} paths", "give the folder that they lie in")
+        return listing.place
 
     def _watch_error(self, got: str, advice: str) -> GraphError:
         return GraphError(

@@ -17,15 +17,15 @@ WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 
 def key_types(files: Sequence[File], schema: pa.Schema | None) -> dict[str, pa.DataType]:
     """The type of each key: as the schema says, else integers where all values are whole numbers, else strings."""
-    found: dict[str, pa.DataType] = {}
+    fields: dict[str, pa.DataType] = {}
     for at, (key, _) in enumerate(files[0].keys if files else ()):
         if schema is not None and key in schema.names:
-            found[key] = schema.field(key).type
+            fields[key] = schema.field(key).type
             continue
         values = [file.keys[at][1] for file in files]
         is_whole = all(WHOLE.fullmatch(value) for value in values if value is not None)
-        found[key] = pa.int64() if is_whole else pa.string()
-    return found
+        fields[key] = pa.int64() if is_whole else pa.string()
+    return fields
 
 
 def constants(file: File, wanted: Mapping[str, pa.DataType]) -> dict[str, pa.Scalar]:

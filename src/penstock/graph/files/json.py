@@ -27,12 +27,12 @@ VALUE = re.compile(r"Failed to convert JSON to ([^,]+), couldn't parse:(.*)", re
 
 def read_items(source: str, path: Any, schema: Any, partitions: bool) -> FileItems:
     """Items of the objects of JSON files; see `read_json`."""
-    found = find(source, path, partitions=partitions, may_be_empty=schema is not None)
+    listing = find(source, path, partitions=partitions, may_be_empty=schema is not None)
     declared = None if schema is None else as_schema(source, schema)
-    fields = _infer_schema(source, found.files) if declared is None else declared
-    layout = layout_of(source, fields, found.files, declared)
+    fields = _infer_schema(source, listing.files) if declared is None else declared
+    layout = layout_of(source, fields, listing.files, declared)
     cut = RowsCut(layout, JsonFormat(layout.schema))
-    return FileItems(layout.fields, plan=FilesPlan(found, cut), format="json")
+    return FileItems(layout.fields, plan=FilesPlan(listing, cut), format="json")
 
 
 def _infer_schema(source: str, files: Sequence[File]) -> pa.Schema:
@@ -83,9 +83,9 @@ class JsonFormat(RowFormat):
             name = changed[1].replace("/", ".")
             return f"the field {name!r} must be a {changed[2]}; got a {changed[3]} in {short_line(line)}; give schema="
         if value:
-            found = _fields_with(line, value[2])
+            names = _fields_with(line, value[2])
             return (
-                f"the field {found} must be {value[1]}; got {reason_text(value[2])}; give schema= another type for it"
+                f"the field {names} must be {value[1]}; got {reason_text(value[2])}; give schema= another type for it"
             )
         told = reason_text(error.removeprefix("JSON parse error: "))
         return f"must be one JSON object, in one line; got {short_line(line)}; {told}"
@@ -94,7 +94,7 @@ class JsonFormat(RowFormat):
 def _fields_with(line: bytes, text: str) -> str:
     """The names of the fields with a value, which Arrow does not tell."""
     try:
-        found = json.loads(line, parse_float=str, parse_int=str)
-        return " or ".join(repr(name) for name, value in found.items() if value == text) or "inside"
+        fields = json.loads(line, parse_float=str, parse_int=str)
+        return " or ".join(repr(name) for name, value in fields.items() if value == text) or "inside"
     except (ValueError, AttributeError):
         return "inside"

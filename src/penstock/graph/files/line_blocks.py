@@ -112,13 +112,13 @@ def _line_start(stream: Any, at: int, limit: int) -> int:
     stream.seek(at - 1)
     at -= 1
     while at < limit:
-        found = stream.read(min(LOOK_BYTES, limit - at))
-        if not found:
+        data = stream.read(min(LOOK_BYTES, limit - at))
+        if not data:
             break
-        newline = int(found.find(b"\n"))
+        newline = int(data.find(b"\n"))
         if newline >= 0:
             return min(at + newline + 1, limit)
-        at += len(found)
+        at += len(data)
     return limit
 
 
@@ -162,9 +162,9 @@ def after_last_newline(held: np.ndarray, start: int, stop: int) -> int:
     step = LOOK_BYTES
     while stop > start:
         begin = max(start, stop - step)
-        found = held[begin:stop].tobytes().rfind(b"\n")
-        if found >= 0:
-            return begin + found + 1
+        newline = held[begin:stop].tobytes().rfind(b"\n")
+        if newline >= 0:
+            return begin + newline + 1
         stop = begin
     return 0
 
@@ -200,9 +200,9 @@ def place(file: File, at: int) -> str:
     number, left = 1, at
     with open_file(file) as stream:
         while left:
-            found = stream.read(min(BLOCK_BYTES, left))
-            if not found:
+            data = stream.read(min(BLOCK_BYTES, left))
+            if not data:
                 break
-            number += found.count(b"\n")
-            left -= len(found)
+            number += data.count(b"\n")
+            left -= len(data)
     return f"line {number}, byte {at}{inside}"

@@ -33,10 +33,10 @@ MANY, SMALL_BYTES = 64, 1 << 18
 
 def read_items(source: str, path: Any, schema: Any, partitions: bool) -> FileItems:
     """Items of the rows of Parquet files; see `read_parquet`."""
-    found = find(source, path, partitions=partitions, may_be_empty=schema is not None)
+    listing = find(source, path, partitions=partitions, may_be_empty=schema is not None)
     declared = None if schema is None else as_schema(source, schema)
-    cut = _cut(source, found.files, declared)
-    return FileItems(cut.layout.fields, plan=FilesPlan(found, cut), format="parquet")
+    cut = _cut(source, listing.files, declared)
+    return FileItems(cut.layout.fields, plan=FilesPlan(listing, cut), format="parquet")
 
 
 def _cut(source: str, files: Sequence[File], declared: pa.Schema | None) -> ParquetCut:
@@ -142,8 +142,8 @@ class RowGroups(Split):
             for group in range(self.start, stop):
                 size = min(at_most, _rows_at_once(parquet.metadata.row_group(group), roots))
                 # No threads: a task has one core. One group at a time: of the next nothing is needed yet.
-                found = parquet.iter_batches(batch_size=size, row_groups=[group], columns=roots, use_threads=False)
-                for batch in found:
+                batches = parquet.iter_batches(batch_size=size, row_groups=[group], columns=roots, use_threads=False)
+                for batch in batches:
                     if batch.num_rows:
                         yield self.layout.convert(batch.select(roots), self.file, flat)
 
@@ -218,16 +218,16 @@ def open_parquet(file: File) -> Iterator[Any]:
         ) from None
 
 
-def refuse_other_schema(layout: FileColumns, first: str, file: File, found: pa.Schema) -> None:
+def refuse_other_schema(layout: FileColumns, first: str, file: File, schema: pa.Schema) -> None:
     """Refuse a file without the columns, or with columns of other types than the first file or the user's schema."""
-    if found.equals(layout.schema):
+    if schema.equals(layout.schema):
         return  # as of most files: what follows is slow
     says = "schema=" if layout.is_declared else f"{first!r}"
-    known = set(found.names)
+    known = set(schema.names)
     for field in layout.schema:
         if field.name not in known:
-            raise DataError(f"{file.where}: must have the field {field.name!r}, as {says} has; there is {found.names}")
-    own = {f.name: f.type for f in empty(pa.schema([found.field(name) for name in layout.schema.names])).schema}
+            raise DataError(f"{file.where}: must have the field {field.name!r}, as {says} has; there is {schema.names}")
+    own = {f.name: f.type for f in empty(pa.schema([schema.field(name) for name in layout.schema.names])).schema}
     for name, t in layout.own_fields.items():
         there = own.get(name)
         if there is None or not (there == t or layout.is_declared or (is_text(there) and is_text(t))):
@@ -235,7 +235,7 @@ def refuse_other_schema(layout: FileColumns, first: str, file: File, found: pa.S
                 f"{file.where}: the field {name!r} must be {t}, as in {says}; it is {there}; write the file again, or "
                 f"give schema= to convert it"
             )
-    extra = [name for name in found.names if name not in layout.schema.names]
+    extra = [name for name in schema.names if name not in layout.schema.names]
     if extra and not layout.is_declared:
         raise DataError(
             f"{file.where}: must have the fields of {first!r} and no others; it also has {extra}; give schema= "

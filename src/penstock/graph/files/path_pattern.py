@@ -55,8 +55,8 @@ class PathPattern:
 
 
 def _inside(address: str) -> str:
-    found = OF_SPARK.fullmatch(address)
-    return found["path"] if found else address
+    match = OF_SPARK.fullmatch(address)
+    return match["path"] if match else address
 
 
 def _of_spark(pattern: str) -> str:
@@ -89,13 +89,13 @@ def pattern_of(given: str) -> PathPattern:
 
 def _address(text: str) -> str:
     """An address for Spark: not encoded, without a password, and with the name that Hadoop has for S3."""
-    found = OF_SPARK.fullmatch(text)
-    if found is None:
+    match = OF_SPARK.fullmatch(text)
+    if match is None:
         return text
-    scheme, authority = found["scheme"], found["authority"] or ""
+    scheme, authority = match["scheme"], match["authority"] or ""
     if scheme == "s3":
         scheme, authority = "s3a", authority.rpartition("@")[2]
-    return f"{scheme}://{authority}{unquote(found['path'])}"
+    return f"{scheme}://{authority}{unquote(match['path'])}"
 
 
 def is_hidden(name: str) -> bool:

@@ -18,10 +18,10 @@ def may_skip(
     layout: FileColumns, file: File, parquet: Any, group: Any, bounds: Sequence[Bound], flat: Sequence[str]
 ) -> bool:
     """Whether a row group holds no row within all bounds, and nothing that a reader of the columns would refuse."""
-    found = _GroupStatistics(layout, file, parquet, group)
-    if not any(found.is_outside(bound) for bound in bounds):
+    statistics = _GroupStatistics(layout, file, parquet, group)
+    if not any(statistics.is_outside(bound) for bound in bounds):
         return False
-    return all(found.is_clean(name) for name in {*flat, *(bound.field for bound in bounds)})
+    return all(statistics.is_clean(name) for name in {*flat, *(bound.field for bound in bounds)})
 
 
 class _GroupStatistics:
@@ -38,8 +38,8 @@ class _GroupStatistics:
 
     def is_outside(self, bound: Bound) -> bool:
         """Whether no value of the bound's field is within it."""
-        found = self._extremes(bound.field)
-        return found is not None and bound.refuses(*found)
+        extremes = self._extremes(bound.field)
+        return extremes is not None and bound.refuses(*extremes)
 
     def is_clean(self, name: str) -> bool:
         """Whether a field holds no null, and no integer that 64 bits with a sign do not hold."""

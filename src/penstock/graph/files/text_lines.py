@@ -38,11 +38,11 @@ def read_items(
     for name, _ in named:
         if name is not None and not isinstance(name, str):
             raise GraphError(f"{source}: the name of a field must be a string; got {name!r}")
-    found = find(source, path, partitions=partitions, may_be_empty=True)
+    listing = find(source, path, partitions=partitions, may_be_empty=True)
     schema = pa.schema([(name, t) for name, t in named if name is not None])
-    layout = layout_of(source, schema, found.files, None)
+    layout = layout_of(source, schema, listing.files, None)
     cut = TextCut(TextFields(layout, line, file, offset))
-    return FileItems(layout.fields, plan=FilesPlan(found, cut), format="text")
+    return FileItems(layout.fields, plan=FilesPlan(listing, cut), format="text")
 
 
 @dataclass(frozen=True)

@@ -116,12 +116,12 @@ class GraphNode:
         if not RESOLVING.get() and (asked := self.__dict__.get("_undeclared")) is not None:
             raise asked.with_traceback(None)
         try:
-            found = self._shape()
+            shape = self._shape()
         except Undeclared as error:
             self.__dict__["_undeclared"] = error
             raise
         self.__dict__.pop("_undeclared", None)
-        return found
+        return shape
 
     def _shape(self) -> Shape:
         raise NotImplementedError

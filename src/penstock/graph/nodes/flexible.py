@@ -50,9 +50,9 @@ def on_core(node: GraphNode, core: Any) -> GraphNode:
 
 def _join_of(node: GraphNode) -> Join | None:
     """The join whose functions, each for a set of sides, this node gives the results of; None where it is no such."""
-    found = {_join_of_branch(branch) for branch in (node.sides if isinstance(node, Merge) else (node,))}
-    joined = found.pop()
-    return joined if not found and joined is not None and joined.cases == len(node.inputs) else None
+    joins = {_join_of_branch(branch) for branch in (node.sides if isinstance(node, Merge) else (node,))}
+    joined = joins.pop()
+    return joined if not joins and joined is not None and joined.cases == len(node.inputs) else None
 
 
 def _join_of_branch(node: GraphNode) -> Join | None:

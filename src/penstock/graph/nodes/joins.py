@@ -59,10 +59,10 @@ def may_drop(node: GraphNode, to: GraphNode) -> bool:
 def maker(node: GraphNode, name: str) -> Maker:
     """Where the value of a field was made that leaves this node."""
     while True:
-        found = made_before(node, name)
-        if found is None:
+        before = made_before(node, name)
+        if before is None:
             return node, name
-        node, name = found
+        node, name = before
 
 
 def made_before(node: GraphNode, name: str) -> Maker | None:
@@ -249,16 +249,16 @@ class Join(Meet):
     @cached_property
     def side_of(self) -> Mapping[str, int]:
         """The side that each field is taken from: the first that has it."""
-        found: dict[str, int] = {}
+        sides: dict[str, int] = {}
         for at, side in enumerate(self.sides):
             for name in side.shape.fields:
-                if maker(self.sides[found.setdefault(name, at)], name) != maker(side, name):
+                if maker(self.sides[sides.setdefault(name, at)], name) != maker(side, name):
                     raise self.fail(
-                        f"a field of several sides must be the same in all; {name!r} of side {found[name]} is made by "
-                        f"{maker(self.sides[found[name]], name)[0].label}, that of side {at} by "
+                        f"a field of several sides must be the same in all; {name!r} of side {sides[name]} is made by "
+                        f"{maker(self.sides[sides[name]], name)[0].label}, that of side {at} by "
                         f"{maker(side, name)[0].label}; give one of them another name with select"
                     )
-        return found
+        return sides
 
     @cached_property
     def fill(self) -> Mapping[str, pa.Array]:
@@ -292,15 +292,15 @@ class Join(Meet):
             raise self.fail(f"outer: {name!r} is {t}; got fill= {self.given_fill[name]!r}") from None
 
     def _shape(self) -> Shape:
-        found = self._together()
+        shape = self._together()
         fields = {name: self.sides[at].shape.fields[name] for name, at in self.side_of.items()}
         for name in self.given_fill:
             self._must_have(name, fields, "of a side")
         _ = self.fill
         if self.present and len(self.present) != len(self.sides):
             raise self.fail(f"present= must name a field for each of {len(self.sides)} sides; got {self.present}")
-        self._new_fields(self.present, {**found.parents, **fields})
-        return replace(found, fields=fields | dict.fromkeys(self.present, pa.bool_()))
+        self._new_fields(self.present, {**shape.parents, **fields})
+        return replace(shape, fields=fields | dict.fromkeys(self.present, pa.bool_()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,14 +315,14 @@ class Merge(Meet):
         return name in self.shape.scope and all(maker(side, name) == made for side in self.sides)
 
     def _shape(self) -> Shape:
-        found, fields = self._together(), self.sides[0].shape.fields
+        shape, fields = self._together(), self.sides[0].shape.fields
         for at, side in enumerate(self.sides[1:], 1):
             if dict(side.shape.fields) != dict(fields):
                 raise self.fail(
                     f"all sides must have the same fields; side 0 has {_field_list(fields)}, side {at} has "
                     f"{_field_list(side.shape.fields)}; bring them into one form with map and select"
                 )
-        return replace(found, fields=dict(fields))
+        return replace(shape, fields=dict(fields))
 
 
 def _field_list(fields: Fields) -> str:

@@ -76,9 +76,9 @@ def slowest_cycle(net: Net, transition: str) -> NetCycle:
     for count in repeated:
         firsts.append(firsts[-1] + count)
     edges = _behind(_unfold(net, repeated, firsts), firsts[-1], firsts[net.number[transition]])
-    found = _largest(edges, firsts[-1])
-    time = sum(edge.time for edge in found)
-    return NetCycle(Fraction(time, net.ticks), sum(e.tokens for e in found), tuple(edge.place for edge in found))
+    cycle = _largest(edges, firsts[-1])
+    time = sum(edge.time for edge in cycle)
+    return NetCycle(Fraction(time, net.ticks), sum(e.tokens for e in cycle), tuple(edge.place for edge in cycle))
 
 
 def rounds(net: Net) -> list[int]:
@@ -191,15 +191,15 @@ def _largest(edges: list[NetEdge], size: int) -> list[NetEdge]:
             "net: each cycle must hold a token, or nothing on it can ever fire; these places lack tokens: "
             f"{quoted(dict.fromkeys(edge.place for edge in stuck))}; put tokens on the cycle"
         )
-    found: list[NetEdge] = []
+    cycle: list[NetEdge] = []
     time, tokens = 0, 1
     while True:
         weights = [edge.time * tokens - edge.tokens * time for edge in edges]
         slower = _positive_cycle(edges, weights, size)
         if not slower:
-            return found or _any_cycle(edges, size)
-        found = slower
-        time, tokens = sum(edge.time for edge in found), sum(edge.tokens for edge in found)
+            return cycle or _any_cycle(edges, size)
+        cycle = slower
+        time, tokens = sum(edge.time for edge in cycle), sum(edge.tokens for edge in cycle)
 
 
 def _any_cycle(edges: list[NetEdge], size: int) -> list[NetEdge]:
@@ -249,9 +249,9 @@ def _cycle_of(edges: list[NetEdge], last: list[int]) -> list[NetEdge]:
 
 
 def _round(edges: list[NetEdge], last: list[int], node: int) -> list[NetEdge]:
-    found: list[NetEdge] = []
+    cycle: list[NetEdge] = []
     at = node
-    while not found or at != node:
-        found.append(edges[last[at]])
-        at = found[-1].source
-    return found[::-1]
+    while not cycle or at != node:
+        cycle.append(edges[last[at]])
+        at = cycle[-1].source
+    return cycle[::-1]

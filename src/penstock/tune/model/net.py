@@ -193,11 +193,11 @@ class Net:
         return self._ends([transition.gives for transition in self.transitions])
 
     def _ends(self, arcs: list[Arcs]) -> tuple[tuple[int, ...], ...]:
-        found: list[list[int]] = [[] for _ in self.places]
+        transitions: list[list[int]] = [[] for _ in self.places]
         for transition, ends in enumerate(arcs):
             for name, _ in ends:
-                found[self.number[name]].append(transition)
-        return tuple(map(tuple, found))
+                transitions[self.number[name]].append(transition)
+        return tuple(map(tuple, transitions))
 
     @cached_property
     def is_choice_free(self) -> bool:
@@ -225,12 +225,12 @@ class Net:
 def lacking(net: Net, tokens: Iterable[int]) -> dict[str, list[str]]:
     """For each place that keeps a transition from firing, the names of those transitions."""
     marking = list(tokens)
-    found: dict[str, list[str]] = {}
+    waiting: dict[str, list[str]] = {}
     for transition in net.transitions:
         for name, weight in transition.takes:
             if marking[net.number[name]] < weight:
-                found.setdefault(name, []).append(transition.name)
-    return found
+                waiting.setdefault(name, []).append(transition.name)
+    return waiting
 
 
 def _arcs(where: str, given: Mapping[str, int] | Arcs) -> Arcs:

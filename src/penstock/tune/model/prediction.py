@@ -144,9 +144,9 @@ def latencies(platform: Platform, run: NetRun) -> tuple[Fraction, Fraction]:
 def _times(platform: Platform, run: NetRun, task: Task, times: Any, first: bool) -> Any:
     """When each block of a task started, or ended: with its first token, or with its last."""
     numbers = [run.net.number[name] for name in workers(platform, task)]
-    found = np.sort(times[np.isin(run.log_who, numbers)])
+    ends = np.sort(times[np.isin(run.log_who, numbers)])
     grain = platform.grain if task.copies else 1
-    return found[::grain] if first else found[grain - 1 :: grain]
+    return ends[::grain] if first else ends[grain - 1 :: grain]
 
 
 def _extreme(arrays: list[Any], choose: Any) -> Any:

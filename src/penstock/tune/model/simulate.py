@@ -308,10 +308,10 @@ class NetSimulation:
 
     def deadlock_error(self) -> ModelError:
         """What to say of a net in which nothing can fire any more."""
-        found = lacking(self.net, self.tables.places[:-1, event_loop.TOKENS].tolist())
+        waiting = lacking(self.net, self.tables.places[:-1, event_loop.TOKENS].tolist())
         at = Fraction(int(self.tables.numbers[event_loop.NOW]), self.net.ticks)
-        listed = [f"{place!r} (for {quoted(names[:3])})" for place, names in list(found.items())[:8]]
-        more = f", and {len(found) - 8} more" if len(found) > 8 else ""
+        listed = [f"{place!r} (for {quoted(names[:3])})" for place, names in list(waiting.items())[:8]]
+        more = f", and {len(waiting) - 8} more" if len(waiting) > 8 else ""
         return ModelError(
             f"net: some transition must always be able to fire; at time {at} none can, after {self.firing_count:,} "
             f"firings; these places lack tokens: {', '.join(listed)}{more}; enlarge a buffer, or put tokens on a cycle"
