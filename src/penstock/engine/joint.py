@@ -19,6 +19,7 @@ from penstock.engine.statistics import Firing
 from penstock.engine.tags import LINK, TAG
 from penstock.graph import nodes as n
 from penstock.graph import types
+from penstock.graph.hidden import is_hidden
 from penstock.graph.source import to_plain
 from penstock.graph.tree import Tree
 from penstock.kernels.align_sides import NEVER
@@ -273,11 +274,11 @@ class JointNode(Actor):
         meet = self.meet
         if name == self.input.clock:
             return pa.array(look.found)
-        if name.startswith("#at"):
+        if is_hidden(name, "at"):
             return pa.array(np.arange(1, 1 + len(look.rows)) + self.input.numbered)
         if isinstance(meet, n.Join) and name in meet.present:
             return pa.array(look.rows[:, meet.present.index(name)] >= 0)
-        sides = [at for at, side in enumerate(meet.sides) if name.startswith("#") or name in side.shape.fields]
+        sides = [at for at, side in enumerate(meet.sides) if is_hidden(name) or name in side.shape.fields]
         fill = to_plain(meet.fill[name])[0] if isinstance(meet, n.Join) and name in meet.fill else 0
         if not types.is_scalar(t):
             return self._long_column(name, t, look, sides)

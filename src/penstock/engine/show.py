@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from penstock.engine.channel import Channel
+from penstock.graph.hidden import is_hidden
 from penstock.kernels.credit import CREDIT, SIGNAL
 
 
@@ -22,7 +23,7 @@ def lines(channel: Channel, signals: Sequence[str]) -> list[str]:
 
 def _items(channel: Channel) -> list[str]:
     data = channel.data
-    field = next((name for name in data.stores if not name.startswith("#")), None)
+    field = next((name for name in data.stores if not is_hidden(name)), None)
     if field is None:
         return ["·"] * len(data)
     return [str(value) for value in data.stores[field].column(data.stop)[data.start :].to_pylist()]

@@ -9,8 +9,9 @@ import numpy as np
 
 from penstock.engine.control import Control
 from penstock.engine.store import Rows
+from penstock.graph.hidden import HiddenField
 
-TAG, LINK = "#tag", "#link"
+TAG, LINK = HiddenField.of("tag"), HiddenField.of("link")
 """The hidden fields of an item and of a parent: the number of the region that it lies in."""
 
 
