@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -12,6 +12,7 @@ import pyarrow.types as pt
 from penstock.errors import GraphError
 from penstock.graph import types, values
 
+AggregateKind = Literal["count", "first", "last", "max", "mean", "min", "sum", "to_list", "variance"]
 NEEDS_AN_ITEM = ("min", "max", "first", "last")
 
 
@@ -19,7 +20,7 @@ NEEDS_AN_ITEM = ("min", "max", "first", "last")
 class Builtin:
     """One built-in aggregate of a field, as `ps.sum("v")` makes it."""
 
-    kind: str
+    kind: AggregateKind
     field: str | None = None
     default: Any = None
     ddof: int = 0

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from penstock.errors import ModelError
-from penstock.tune.job_profile import JobProfile, RunTime, StageTime, TaskTime
+from penstock.tune.job_profile import JobProfile, RunTime, SampleRole, StageTime, TaskTime
 
-ROLES = ("little", "alone", "side by side", "full")
+ROLES: tuple[SampleRole, ...] = ("little", "alone", "side by side", "full")
 """The runs that a profile must have."""
 APART = 1.5
 """So many times as large must a task be for two of them to tell what a byte costs."""
@@ -167,7 +167,7 @@ def _stage(profile: JobProfile, name: str, per_peer: float) -> StageCost:
     )
 
 
-def _stages_of(profile: JobProfile, role: str, name: str) -> list[StageTime]:
+def _stages_of(profile: JobProfile, role: SampleRole, name: str) -> list[StageTime]:
     return [stage for run in profile.of(role) if (stage := run.stage(name)) is not None]
 
 

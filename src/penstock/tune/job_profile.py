@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from penstock.errors import GraphError
+
+SampleRole = Literal["alone", "cold", "full", "little", "many", "side by side", "warm"]
+"""What a run of the sample is for, see `RunTime`."""
 
 FIRST_PASS = -1
 """The level of tasks that go over the splits before all stages, to look where something begins."""
@@ -55,7 +58,7 @@ class RunTime:
     `waits_s` are the times between levels, and `gap_s` is how long a slot was free between two tasks, in the mean.
     """
 
-    role: str
+    role: SampleRole
     seconds: float
     before_s: float
     after_s: float
@@ -92,7 +95,7 @@ class JobProfile:
     dispatch_s: float
     runs: tuple[RunTime, ...]
 
-    def of(self, role: str) -> tuple[RunTime, ...]:
+    def of(self, role: SampleRole) -> tuple[RunTime, ...]:
         """The runs with a role."""
         return tuple(run for run in self.runs if run.role == role)
 

@@ -38,7 +38,7 @@ from penstock.spark.driver.write import PartResults
 from penstock.spark.files.format import format_of
 from penstock.spark.files.result_folder import Output
 from penstock.spark.worker.task import Counted
-from penstock.tune.job_profile import FIRST_PASS, JobProfile, RunTime, StageTime, TaskTime
+from penstock.tune.job_profile import FIRST_PASS, JobProfile, RunTime, SampleRole, StageTime, TaskTime
 
 SAMPLE_BYTES = 64 << 20
 REPEATS = 3
@@ -47,7 +47,8 @@ LITTLE = 64
 MANY = 64
 """Buckets, to see what a block costs."""
 EMPTY_TASKS = 200
-WARM, WARMING, MARK = "warm", 2, "PENSTOCK_PROFILE"
+WARM: SampleRole = "warm"
+WARMING, MARK = 2, "PENSTOCK_PROFILE"
 SINKS = ("collect", "parquet", "csv", "json")
 
 
@@ -55,7 +56,7 @@ SINKS = ("collect", "parquet", "csv", "json")
 class SampleShape:
     """How a run of the sample is cut: into so many splits of about so many bytes, or of the sample so many bytes."""
 
-    role: str
+    role: SampleRole
     split_bytes: int
     buckets: int = 1
     splits: int | None = 1
@@ -212,7 +213,7 @@ class SeenTask:
     end: float
 
 
-def run_time(role: str, job: BatchJob, gathered: Gathered, started: float, ended: float) -> RunTime:
+def run_time(role: SampleRole, job: BatchJob, gathered: Gathered, started: float, ended: float) -> RunTime:
     """Put together what Spark has seen of a job and what its tasks counted."""
     stages = seen_tasks(job.spark.sparkContext, job.group)
     levels = job.cut.levels

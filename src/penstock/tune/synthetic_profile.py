@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from penstock.tune.cluster import Cluster, DataSize, Tasks, tasks_of
 from penstock.tune.job_costs import JobCost, StageCost
-from penstock.tune.job_profile import JobProfile, RunTime, StageTime, TaskTime
+from penstock.tune.job_profile import JobProfile, RunTime, SampleRole, StageTime, TaskTime
 
 LITTLE, MUCH, MANY = 1 << 20, 64 << 20, 64
 
@@ -35,7 +35,14 @@ def synthetic_profile(
 
 
 def _run(
-    role: str, cost: JobCost, size: int, splits: int, buckets: int, start_s: float = 0.0, *, is_full: bool = False
+    role: SampleRole,
+    cost: JobCost,
+    size: int,
+    splits: int,
+    buckets: int,
+    start_s: float = 0.0,
+    *,
+    is_full: bool = False,
 ) -> RunTime:
     data, cluster = DataSize(size, splits), Cluster(buckets=buckets)
     levels = list(tasks_of(cost, data, cluster, buckets))

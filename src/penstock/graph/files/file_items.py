@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.fs as pf
@@ -35,6 +35,9 @@ class FilesPlan:
         return self.cut(self.found.files, about_bytes, bounds, columns)
 
 
+FileFormat = Literal["csv", "json", "parquet", "text"]
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FileItems(Items):
     """The items of files. A file that arrives later is cut and checked as those that were found.
@@ -45,7 +48,7 @@ class FileItems(Items):
     """
 
     plan: FilesPlan
-    format: str
+    format: FileFormat
     """`parquet`, `csv`, `json` or `text`."""
 
     @property

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -25,6 +25,7 @@ from penstock.graph.nodes.keyed import Emit, KeyBy
 from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions
 from penstock.graph.nodes.stage import Send
 
+SplitKind = Literal["central", "beta"]
 Maker = tuple[GraphNode, str]
 """Where a field is made: the node, and its name there."""
 _KEEPING = (DropNulls, FillNull, Map, MapColumns, Filter, Emit, KeyBy, Select, Regions, Close, Send)
@@ -233,7 +234,7 @@ class Join(Meet):
     """Names of boolean fields that say which side has the index."""
     cases: int = 0
     """How many functions, each for a set of sides, take all that it gives."""
-    split: str = "central"
+    split: SplitKind = "central"
     """Where copies help: whether its sides are shared out together, or by one that the others follow."""
 
     @property
