@@ -119,7 +119,7 @@ def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list[st
     (tmp_path / "005.parquet").write_bytes(b"")
     names: list[str] = []
     whole = parquet.open_parquet
-    monkeypatch.setattr(parquet, "opened", lambda file: names.append(file.name) or whole(file))
+    monkeypatch.setattr(parquet, "open_parquet", lambda file: names.append(file.name) or whole(file))
     return tmp_path, names
 
 
