@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 import penstock as ps
-from penstock.graph.tides import with_tides
+from penstock.graph.watermarks import with_watermarks
 from penstock.plan.make import plan
 from penstock.plan.plan import Plan
 from penstock.plan.request import Measured, Request, StagePlan
@@ -51,7 +51,7 @@ class Case:
     def plan(self) -> Plan:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ps.InterpretedWarning)
-            leaves, _ = with_tides(tuple(stream.node for stream in self.streams()))
+            leaves, _ = with_watermarks(tuple(stream.node for stream in self.streams()))
             return plan(leaves, Request(**self.asked))
 
 
