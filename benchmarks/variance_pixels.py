@@ -63,7 +63,7 @@ def by_pixels(given: pa.Table, filtered: bool, options: dict[str, Any]) -> Answe
     """The answer of a run unfused, and of one that is traced, how long its images stayed."""
     run: engine.Run = graph(ps.from_arrow(given), filtered=filtered).prepare(fuse=False, **options)
     found = run.collect().select(["image", "deviation"])
-    beats = sum(channel.beats for channel in run.parts.channels.values())
+    beats = sum(channel.counts.beats for channel in run.parts.channels.values())
     delays = delay_facts(run.statistics().firings) if run.options.trace else {}
     return Answer(found, {"beats": beats, **delays})
 

@@ -33,10 +33,10 @@ def nothing_told(patch: Patch) -> None:
     """Nobody says how far it has come; credit is given all the same."""
 
     def tell(self: Channel, clock: str, place: int) -> None:
-        self.beats += 1
-        kept, self.told[clock] = self.told[clock], place
+        self.counts.beats += 1
+        kept, self.progress.told[clock] = self.progress.told[clock], place
         original(self, clock, place)
-        self.told[clock] = kept
+        self.progress.told[clock] = kept
 
     original = Channel.tell
     patch.setattr(Channel, "tell", tell)

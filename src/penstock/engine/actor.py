@@ -38,7 +38,7 @@ class Beat:
         return int(node.input.reached(self.clock))
 
     def is_due(self, node: Any) -> bool:
-        return finished(self.place(node)) - finished(self.channel.told[self.clock]) > self.interval
+        return finished(self.place(node)) - finished(self.channel.progress.told[self.clock]) > self.interval
 
     def tell(self, node: Any) -> None:
         """Tell the channel, if that is due."""

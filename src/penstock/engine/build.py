@@ -13,6 +13,7 @@ from penstock.engine.actor import Beat
 from penstock.engine.auto import Chooser
 from penstock.engine.bounded import BoundedCores
 from penstock.engine.channel import Channel
+from penstock.engine.channel_form import ChannelForm
 from penstock.engine.clock import VirtualClock
 from penstock.engine.crossing import Crossing
 from penstock.engine.intake import Feeder, Reader
@@ -142,9 +143,10 @@ class Builder:
         parents = [fields_of(outlet) for outlet in sink.parents]
         signals = [signal.layout.dtype for signal in self.plan.signals]
         clocks = {clock: self.plan.clocks.done(sink.node, clock) for clock in sink.clocks}
-        given = (fields_of(sink.items), parents, signals, bounds, protocol(o.compile), planned.context.value, clocks)
+        how, context = protocol(o.compile), planned.context.value
+        form = ChannelForm(fields_of(sink.items), parents, signals, bounds, how, context, clocks, is_checked=o.check)
         try:
-            return Channel(*given, check=o.check)
+            return Channel(form)
         except (MemoryError, ValueError):
             raise GraphError(
                 f"run: the channel behind {sink.node.label} is to hold {bounds.items:,} items and {bounds.signals:,} "

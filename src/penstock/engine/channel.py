@@ -12,14 +12,16 @@ the boundaries are found again from these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
 from penstock.codegen.outlets import INDEX
 from penstock.engine import invariants
+from penstock.engine.channel_form import ChannelCounts, ChannelForm, ChannelScratch, Fields
+from penstock.engine.clock_progress import ClockProgress
 from penstock.engine.columns import arrays_of
 from penstock.engine.control import Control
 from penstock.engine.ensemble import Ensemble
@@ -27,10 +29,6 @@ from penstock.engine.store import Records, Rows, Scalars
 from penstock.engine.tags import LINK, TAG, Tags
 from penstock.errors import InternalError
 from penstock.kernels.credit import CREDIT
-from penstock.plan.heartbeat.clocks import STEPS
-from penstock.plan.plan import Bounds
-
-Fields = dict[str, pa.DataType]
 
 
 class Channel:
@@ -44,44 +42,22 @@ class Channel:
       (the claims of Lemma 2); with balance credit, what was sent without credit is never beyond the threshold.
     """
 
-    def __init__(
-        self,
-        items: Fields,
-        parents: Sequence[Fields],
-        signals: Sequence[np.dtype],
-        bounds: Bounds,
-        protocol: SimpleNamespace,
-        context: str = "lane",
-        clocks: Mapping[str, int] | None = None,
-        *,
-        check: bool = False,
-        keeps: bool = False,
-    ) -> None:
-        """`context` is how regions travel; where it is `auto`, the channel may be told otherwise at any time.
-
-        Where there are `clocks`, the sender tells how far it has come by each. With `keeps`, it is noted of each mark
-        how many items were sent before it.
-        """
-        self.keeps = keeps or check
-        self.given = (items, parents, signals, bounds, protocol, context, clocks)
-        self.done = dict(clocks or {})
-        self.clocks = list(self.done)
-        self.told, self.passed = dict.fromkeys(self.done, 0), dict.fromkeys(self.done, 0)
-        """By each clock: how far the sender has said that it came, and what the receiver has consumed."""
-        self.beats = 0
-        self.bounds, self.protocol, self.is_checked = bounds, protocol, check
-        self.trusts = bounds.threshold is None
-        tagged = bool(parents) and context in ("dense", "auto")
-        self.data = Rows({**items, TAG: pa.int64()} if tagged else items, bounds.items)
-        self.control = Control(bounds.signals, len(self.clocks))
+    def __init__(self, form: ChannelForm) -> None:
+        """Where the context is `auto`, the channel may be given another at any time."""
+        self.form, bounds, signals = form, form.bounds, form.bounds.signals
+        self.counts, self.progress = ChannelCounts(), ClockProgress(form.clocks)
+        self.trusts, self.depth = bounds.threshold is None, len(form.parents)
+        is_tagged = bool(form.parents) and form.context in ("dense", "auto")
+        tag: Fields = {TAG: pa.int64()} if is_tagged else {}
+        link: Fields = {LINK: pa.int64()} if is_tagged else {}
+        self.data = Rows({**form.items, **tag}, bounds.items)
+        self.control = Control(signals, len(form.clocks))
         # The parent of an open region stays when its mark is gone, hence one more than there can be marks.
-        self.parents = [
-            Rows({**fields, LINK: pa.int64()} if tagged else fields, bounds.signals + 1) for fields in parents
-        ]
-        self.tags = Tags(self.data, self.parents, self.control, protocol) if tagged else None
-        self.context = context if context == "sparse" or (parents and context != "auto") else "lane"
-        self.records = [Records(dtype, bounds.signals) for dtype in signals]
-        self.depth = len(parents)
+        self.parents = [Rows({**fields, **link}, signals + 1) for fields in form.parents]
+        self.records = [Records(dtype, signals) for dtype in form.signals]
+        self.tags = Tags(self.data, self.parents, self.control, form.protocol) if is_tagged else None
+        can_be_other = form.context == "sparse" or (form.parents and form.context != "auto")
+        self.context = form.context if can_be_other else "lane"
         self.is_ended = False
         self.current = 0
         """The receiver's credit: how many items it may take before it looks at the next mark."""
@@ -91,23 +67,19 @@ class Channel:
         """How many were sent and consumed; marks that were dealt with are those that were more than mere credit."""
         self.regions, self.opened, self.is_open = [0] * self.depth, [0] * self.depth, [0] * self.depth
         """At each depth: how many regions were sent, how many the receiver has opened, and whether one is open."""
-        self._is_rebuilt = False
         self.version = 0
         self._grows = any(
             not isinstance(s, Scalars) for rows in (self.data, *self.parents) for s in rows.stores.values()
         )
-        self._rows = np.zeros(self.depth + len(self.records), np.int64)
-        self._passed = np.zeros(2 * self.depth + len(self.records), np.int64)
-        self._initial = np.full(self.depth, -1, np.int64)
-        self.highest_items = self.highest_signals = self.granted = self.messages = self.stalls = 0
+        self._scratch = ChannelScratch(self.depth, len(self.records))
         self.limit: Callable[[], int] | None = None
-        """How many items what is behind the channel has memory for, where that is bounded (`engine/bounded.py`)."""
+        """Remaining downstream capacity in items; None if unbounded (`engine/bounded.py`)."""
         self.needs: list[tuple[Rows | Control, int, int]] = []
         """What a sender needs: a queue or table, how much room in it for one item or mark, and how much to be kept."""
 
     def twin(self) -> Channel:
         """An empty channel like this one."""
-        return Channel(*self.given, check=self.is_checked)
+        return Channel(replace(self.form, keeps=False))
 
     @property
     def spans(self) -> bool:
@@ -147,10 +119,10 @@ class Channel:
             before = data.stop - self.since
             if self.trusts and control.start == control.stop:
                 before = data.start
-            if self.keeps:
+            if self.form.keeps or self.form.is_checked:
                 control.sent_at[control.stop : marks] = control.credits[control.stop : marks] - data.stop + self.sent
-            last = int(self.protocol.grant(control.credits, control.stop, marks, before))
-            self.granted += last - before
+            last = int(self.form.protocol.grant(control.credits, control.stop, marks, before))
+            self.counts.granted += last - before
             self.since = items - last
             self.sent_marks += marks - control.stop
             control.stop = marks
@@ -164,14 +136,14 @@ class Channel:
             rows.stop = parents[depth]
         for number, records in enumerate(self.records):
             records.stop = signals[number]
-        threshold = self.bounds.threshold
+        threshold = self.form.bounds.threshold
         # A table of parents may be full before the queue is, where boundaries travel as tags and bring no credit.
         if threshold is not None and (self.since > threshold or (self.since and self.is_tagged and self.is_full)):
             self._send_credit()
-        if items - data.start > self.highest_items:
-            self.highest_items = items - data.start
-        if control.stop - control.start > self.highest_signals:
-            self.highest_signals = control.stop - control.start
+        if items - data.start > self.counts.highest_items:
+            self.counts.highest_items = items - data.start
+        if control.stop - control.start > self.counts.highest_signals:
+            self.counts.highest_signals = control.stop - control.start
 
     def _send_credit(self) -> None:
         """Give credit for what was sent without: in a message, or with one that is the last in the queue."""
@@ -185,16 +157,16 @@ class Channel:
             for keys in control.keys:
                 keys[control.stop] = 0
             control.stop += 1
-            self.messages += 1
+            self.counts.messages += 1
         control.credits[control.stop - 1] += self.since
         control.sent_at[control.stop - 1] = self.sent
-        self.granted += self.since
+        self.counts.granted += self.since
         self.since = 0
 
     def tell(self, clock: str, place: int) -> None:
         """Say that nothing more will be sent that stands before a place, and give credit for all that was sent."""
-        self.told[clock] = place
-        self.beats += 1
+        self.progress.told[clock] = place
+        self.counts.beats += 1
         if not self.trusts and self.since:
             self._send_credit()
 
@@ -205,6 +177,11 @@ class Channel:
         self.is_ended = True
 
     # What the receiver does
+
+    @property
+    def news(self) -> tuple[int, ...]:
+        """What changes when there may be something new to take."""
+        return self.sent, self.sent_marks, self.counts.granted, self.is_ended, *self.progress.told.values()
 
     @property
     def queued(self) -> int:
@@ -229,18 +206,18 @@ class Channel:
 
     def take(self, most: int) -> Ensemble:
         """The next ensemble, of at most `most` items. What is done with it must be told to `consume`."""
-        data, control, next_rows = self.data, self.control, self._rows
+        data, control, next_rows = self.data, self.control, self._scratch.rows
         most = min(most, data.stop - data.start)
         for depth, rows in enumerate(self.parents):
             is_open = self.is_open[depth]
-            self._initial[depth] = rows.start if is_open else -1
+            self._scratch.initial[depth] = rows.start if is_open else -1
             next_rows[depth] = rows.start + is_open
         if control.start == control.stop:
             items, marks = most if self.trusts else 0, 0
         else:
             for number, records in enumerate(self.records):
                 next_rows[self.depth + number] = records.start
-            items, marks = self.protocol.arrange(
+            items, marks = self.form.protocol.arrange(
                 control.kinds,
                 control.credits,
                 control.start,
@@ -257,13 +234,13 @@ class Channel:
             )
         stop, last = data.start + items, control.start + marks
         is_last = self.is_ended and stop == data.stop and last == control.stop
-        self._is_rebuilt = self.is_tagged and items > 0
-        if self._is_rebuilt:
+        self._scratch.is_rebuilt = self.is_tagged and items > 0
+        if self._scratch.is_rebuilt:
             tags = self.tags
             assert tags is not None
             count = tags.marks(stop, last, self.opened, self.is_open)
             made = (tags.kinds, tags.places, tags.references)
-            return Ensemble(self, data.start, stop, 0, count, *made, self._initial, is_last)
+            return Ensemble(self, data.start, stop, 0, count, *made, self._scratch.initial, is_last)
         return Ensemble(
             self,
             data.start,
@@ -273,22 +250,22 @@ class Channel:
             control.kinds,
             control.places,
             control.references,
-            self._initial,
+            self._scratch.initial,
             is_last,
         )
 
     def consume(self, items: int, marks: int) -> int:
         """Forget items and marks at the front: they have been dealt with. How many marks were more than mere credit."""
-        control, passed, queued, mere = self.control, self._passed, marks, 0
-        if self.clocks:
-            self._note_passed(items, marks)
-        if self._is_rebuilt:
+        control, passed, queued, mere = self.control, self._scratch.passed, marks, 0
+        if self.progress.clocks:
+            self.progress.consume(self.data, self.control, items, marks)
+        if self._scratch.is_rebuilt:
             assert self.tags is not None
             queued = int(self.tags.sent[marks - 1]) if marks else 0
         if control.stop > control.start:
             if marks:
                 passed[:] = 0
-            credit = self.protocol.settle(
+            credit = self.form.protocol.settle(
                 control.kinds,
                 control.credits,
                 control.start,
@@ -304,10 +281,10 @@ class Channel:
                 mere = int(np.sum(control.kinds[control.start : control.start + queued] == CREDIT))
             control.start += queued
             self.consumed_marks += queued
-        if self._is_rebuilt and marks:
+        if self._scratch.is_rebuilt and marks:
             assert self.tags is not None
             passed[:] = 0
-            self.protocol.tally(self.tags.kinds, marks, self.depth, passed)
+            self.form.protocol.tally(self.tags.kinds, marks, self.depth, passed)
         if marks:
             self._pass(passed.tolist())
         self.data.start += items
@@ -315,19 +292,11 @@ class Channel:
         self.dealt_marks += marks - mere
         return marks - mere
 
-    def _note_passed(self, items: int, marks: int) -> None:
-        for clock, keys in zip(self.clocks, self.control.keys, strict=True):
-            found = [self.passed[clock]]
-            if items and clock in self.data.stores:
-                last = int(self.data.array_of(clock)[self.data.start + items - 1])
-                found.append(STEPS * (last + 1) + self.done[clock])
-            found += keys[self.control.start : self.control.start + marks].tolist()
-            self.passed[clock] = max(found)
-
     def reached(self, clock: str) -> int:
         """How far the receiver has come: it has consumed all that stands before this place, and no more will come."""
         is_through = self.is_all(self.data.start, self.control.start)
-        return max(self.passed[clock], self.told[clock]) if is_through else self.passed[clock]
+        passed = self.progress.passed[clock]
+        return max(passed, self.progress.told[clock]) if is_through else passed
 
     def is_all(self, item: int, mark: int) -> bool:
         """Whether all that the sender has given credit for lies before an item and a mark.
@@ -368,7 +337,7 @@ class Channel:
         return list(self.data.stores)
 
     def mark_places(self) -> list[np.ndarray]:
-        return [*self.control.keys, self.control.emitted] if self.clocks else []
+        return [*self.control.keys, self.control.emitted] if self.progress.clocks else []
 
     def indices(self) -> np.ndarray:
         if INDEX in self.data.stores:

@@ -51,7 +51,7 @@ class Crossing:
         self.clock = clock
         self.receiving, self.sending = _receiver_of(given), _sender_of(given)
         self.items = self.marks = self.taken_items = self.taken_marks = 0
-        self.told = dict(self.sending.told)
+        self.told = dict(self.sending.progress.told)
         self.is_ended = False
         self.blocks = 0
         """How many have passed."""
@@ -64,7 +64,7 @@ class Crossing:
         """What was written since the last block; None where there is nothing."""
         channel, started = self.sending, self.clock()
         count, marks = channel.sent - self.items, channel.sent_marks - self.marks
-        told = {clock: place for clock, place in channel.told.items() if place != self.told[clock]}
+        told = {clock: place for clock, place in channel.progress.told.items() if place != self.told[clock]}
         is_end = channel.is_ended and not self.is_ended
         if not (count or marks or told or is_end):
             return None
@@ -134,17 +134,14 @@ def _last_rows(rows: Rows, count: int) -> dict[str, pa.Array]:
 
 def _receiver_of(given: Channel) -> Channel:
     """The receiver's side: with places for the messages of credit, of which the sender's side knows nothing."""
-    items, parents, signals, bounds, protocol, context, clocks = given.given
-    if bounds.threshold is None:
+    form = given.form
+    if form.bounds.threshold is None:
         return given
-    room = replace(bounds, signals=2 * bounds.signals)
-    return Channel(items, parents, signals, room, protocol, context, clocks, check=given.is_checked)
+    return Channel(replace(form, bounds=replace(form.bounds, signals=2 * form.bounds.signals)))
 
 
 def _sender_of(given: Channel) -> Channel:
     """The sender's side: it keeps count of room only, and leaves the place that a message of credit may need."""
-    items, parents, signals, bounds, protocol, context, clocks = given.given
-    kept = bounds.signals - (bounds.threshold is not None)
-    return Channel(
-        items, parents, signals, replace(bounds, signals=kept, threshold=None), protocol, context, clocks, keeps=True
-    )
+    form, bounds = given.form, given.form.bounds
+    room = replace(bounds, signals=bounds.signals - (bounds.threshold is not None), threshold=None)
+    return Channel(replace(form, bounds=room, is_checked=False, keeps=True))

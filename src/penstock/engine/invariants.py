@@ -35,7 +35,7 @@ def _check_bounds(channel: Channel) -> None:
 
 def _check_credit(channel: Channel) -> None:
     """Every mark will come after just the items that were sent before it, and credit has an item to be spent on."""
-    control, threshold, queued = channel.control, channel.bounds.threshold, len(channel.data)
+    control, threshold, queued = channel.control, channel.form.bounds.threshold, len(channel.data)
     if channel.current < 0 or (channel.current > 0 and not queued):
         raise InternalError(f"channel: a credit of {channel.current} and {queued} items to spend it on")
     reached = channel.consumed + channel.current

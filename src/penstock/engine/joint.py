@@ -59,7 +59,7 @@ class Sides(Several):
     def reached(self, clock: str) -> int:
         if clock == self.clock:
             return self.place
-        if clock not in self.channels[0].clocks:
+        if clock not in self.channels[0].progress.clocks:
             return STEPS * (self.numbered + 1) + BEFORE
         return int(min(channel.reached(clock) for channel in self.channels))
 
@@ -67,13 +67,13 @@ class Sides(Several):
         """How far a side has come: nothing more will come of it that stands before this place."""
         if taken.is_last:
             return NEVER
-        keys = channel.control.keys[channel.clocks.index(self.clock)]
-        found = [channel.passed[self.clock], *keys[taken.first_mark : taken.last_mark].tolist()]
+        keys = channel.control.keys[channel.progress.clocks.index(self.clock)]
+        found = [channel.progress.passed[self.clock], *keys[taken.first_mark : taken.last_mark].tolist()]
         if taken.stop > taken.start:
             last = int(channel.data.array_of(self.clock)[taken.stop - 1])
-            found.append(STEPS * (last + 1) + channel.done[self.clock])
+            found.append(STEPS * (last + 1) + channel.progress.done[self.clock])
         if channel.is_all(taken.stop, taken.last_mark):
-            found.append(channel.told[self.clock])
+            found.append(channel.progress.told[self.clock])
         return int(max(found))
 
 
@@ -125,7 +125,7 @@ class JointNode(Actor):
 
     def _looked(self) -> _Look | None:
         """What can be done now; it is looked for again when something has changed."""
-        sides = [(c.sent, c.sent_marks, c.granted, c.is_ended, *c.told.values()) for c in self.input.channels]
+        sides = [channel.news for channel in self.input.channels]
         room = [(s.channel.consumed, s.channel.consumed_marks, s.channel.sent) for s in self.sinks]
         seen = (sides, room)
         if seen != self._seen:
@@ -144,9 +144,9 @@ class JointNode(Actor):
         at_mark = np.array([each.first_mark for each in taken])
         rows = np.empty((self._room_items(), len(taken)), np.int64)
         found, marks = np.empty(len(rows), np.int64), np.empty((self._room_marks(), 3), np.int64)
-        by_clock = [channel.clocks.index(self.input.clock) for channel in channels]
+        by_clock = [channel.progress.clocks.index(self.input.clock) for channel in channels]
         frontiers = [self.input.frontier(channel, each) for channel, each in zip(channels, taken, strict=True)]
-        count, marked = channels[0].protocol.align(
+        count, marked = channels[0].form.protocol.align(
             tuple(channel.data.array_of(self.input.clock) for channel in channels),
             np.array([each.stop for each in taken]),
             tuple(channel.control.kinds for channel in channels),
@@ -180,7 +180,7 @@ class JointNode(Actor):
         """The place of what a side has next; where it has nothing, how far it has come."""
         row, found, control = taken.start + items, [frontier], channel.control
         left = slice(taken.first_mark + marks, taken.last_mark)
-        keys = control.keys[channel.clocks.index(self.input.clock)][left][control.kinds[left] != CREDIT]
+        keys = control.keys[channel.progress.clocks.index(self.input.clock)][left][control.kinds[left] != CREDIT]
         found += keys[:1].tolist()
         if row < taken.stop:
             found.append(STEPS * int(channel.data.array_of(self.input.clock)[row]) + BEFORE)
@@ -245,7 +245,7 @@ class JointNode(Actor):
             given, at = self.input.channels[side], control.stop + number
             kind, reference = int(given.control.kinds[mark]), int(given.control.references[mark])
             control.kinds[at], control.credits[at] = kind, channel.data.stop + before
-            for clock, keys in zip(channel.clocks, control.keys, strict=True):
+            for clock, keys in zip(channel.progress.clocks, control.keys, strict=True):
                 keys[at] = self._mark_place(given, clock, mark, before)
             if control.keys:
                 control.emitted[at] = given.control.emitted[mark]
@@ -263,8 +263,8 @@ class JointNode(Actor):
         return parents, signals
 
     def _mark_place(self, given: Channel, clock: str, mark: int, before: int) -> int:
-        if clock in given.clocks:
-            return int(given.control.keys[given.clocks.index(clock)][mark])
+        if clock in given.progress.clocks:
+            return int(given.control.keys[given.progress.clocks.index(clock)][mark])
         return STEPS * (self.input.numbered + before + 1) + BEFORE
 
     # Columns

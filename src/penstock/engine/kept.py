@@ -204,7 +204,8 @@ def _into_channel(channel: Channel, held: Frame) -> None:
 
 def _piece(channel: Channel, kinds: np.ndarray, held: Frame) -> Piece:
     """Signals, to be put into a channel in which nothing else is."""
-    by_clock = [held[f"waiting.clock{number}"] for number in range(len(channel.clocks) + bool(channel.clocks))]
+    clocks = len(channel.progress.clocks)  # and which node emitted each
+    by_clock = [held[f"waiting.clock{number}"] for number in range(clocks + bool(clocks))]
     signals = [held[f"waiting.signals{number}"] for number in range(len(channel.records))]
     nowhere, none = np.zeros(len(kinds), np.int64), [0] * channel.depth
     return Piece({}, 0, kinds, nowhere, by_clock, [{} for _ in none], none, signals, 0)

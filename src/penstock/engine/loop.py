@@ -351,7 +351,7 @@ class RunningLoop:
         needed, room = self.needed.tolist(), self.room.tolist()
         full = [sink for sink, places in self.to_channels if any(needed[at] > room[at] for at in places)]
         for sink in full:
-            sink.channel.stalls += 1
+            sink.channel.counts.stalls += 1
         return bool(full)
 
     def _enlarge(self) -> None:

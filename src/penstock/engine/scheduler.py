@@ -120,6 +120,6 @@ class Scheduler:
     def progress(self, node: Node) -> tuple[int, ...]:
         """What must change with a firing."""
         counter, first = node.counter, isinstance(node, RunningNode) and node.loop.is_first
-        sent = sum(sink.channel.sent + sink.channel.sent_marks + sink.channel.beats for sink in node.sinks)
+        sent = sum(sink.channel.sent + sink.channel.sent_marks + sink.channel.counts.beats for sink in node.sinks)
         marks = node.input.consumed_marks
         return counter.items, counter.signals, marks, counter.outputs, sent, int(first), int(node.is_finished)

@@ -60,7 +60,7 @@ def _join(build: Builder, joint: Segment, last: Segment, sinks: Sequence[Channel
                 Beat(sink.channel, clock, 0, None)
                 for sink in node.sinks
                 for clock in early
-                if clock in sink.channel.told
+                if clock in sink.channel.progress.told
             ]
         made.nodes += nodes
         made.cores |= dict.fromkeys(nodes, home)

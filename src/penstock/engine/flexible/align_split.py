@@ -73,7 +73,7 @@ class JoinSplit(Actor):
         """Whether some of what the sides have is decided, or all have ended."""
         if self.is_finished:
             return False
-        seen = tuple((c.sent, c.sent_marks, c.granted, c.is_ended, *c.told.values()) for c in self.input.channels)
+        seen = tuple(channel.news for channel in self.input.channels)
         if seen != self._seen:
             self._seen, taken = seen, self._taken()
             start = _start(taken)
@@ -157,10 +157,10 @@ class JoinSplit(Actor):
     def _decided(self, taken: Sequence[Ensemble], at: Cut, stops: Sequence[int], lasts: Sequence[int]) -> Cut:
         """How far all sides can go together, up to these rows and marks."""
         channels = self.input.channels
-        numbers = [channel.clocks.index(self.input.clock) for channel in channels]
+        numbers = [channel.progress.clocks.index(self.input.clock) for channel in channels]
         count, marked = 1 + sum(stops) - sum(at.rows), 1 + sum(lasts) - sum(at.marks)
         rows, marks = np.array(at.rows), np.array(at.marks)
-        channels[0].protocol.align(
+        channels[0].form.protocol.align(
             tuple(channel.data.array_of(self.input.clock) for channel in channels),
             np.array(stops),
             tuple(channel.control.kinds for channel in channels),

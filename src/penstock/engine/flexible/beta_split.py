@@ -72,7 +72,7 @@ class BetaSplit(Actor):
         """Tell the copy whose run goes on how far this side has come: others may wait for that."""
         assert self.run is not None
         channel = self.side.copies[self.run.copy]
-        if place > channel.told[self.side.clock]:
+        if place > channel.progress.told[self.side.clock]:
             channel.tell(self.side.clock, place)
 
     def _end(self, place: int) -> None:
@@ -247,7 +247,7 @@ class NextSplit(BetaSplit):
     @property
     def _told(self) -> int:
         assert self.run is not None
-        return self.side.copies[self.run.copy].told[self.side.clock]
+        return self.side.copies[self.run.copy].progress.told[self.side.clock]
 
     def _is_through(self) -> bool:
         """Whether all has been sent that the run under way has so far."""

@@ -29,7 +29,7 @@ class Copies(Several):
         """`counted` are the clocks by which the node numbers what it gives: each copy begins with 1."""
         super().__init__(channels)
         self.entries: deque[Entry] = deque()
-        self.places = dict.fromkeys(channels[0].clocks, 0)
+        self.places = dict.fromkeys(channels[0].progress.clocks, 0)
         self.counted = list(counted)
 
     def reached(self, clock: str) -> int:
@@ -41,7 +41,7 @@ class Copies(Several):
         """How far the run under way has come, where its copy says so, and all that it gave before has been taken."""
         first = self.entries[0] if self.entries else None
         copy = self.channels[first.copy] if isinstance(first, Run) else None
-        return copy.told[clock] if copy is not None and copy.is_all(copy.data.start, copy.control.start) else 0
+        return copy.progress.told[clock] if copy is not None and copy.is_all(copy.data.start, copy.control.start) else 0
 
     @property
     def consumed(self) -> int:
@@ -51,7 +51,7 @@ class Copies(Several):
         """A piece of a copy with the numbers that its items have among those of all copies."""
         others, items, by_clock = self.consumed - copy.consumed, dict(piece.items), list(piece.by_clock)
         for clock in self.counted:
-            at = copy.clocks.index(clock)
+            at = copy.progress.clocks.index(clock)
             by_clock[at] = by_clock[at] + STEPS * others
             if clock in items:
                 items[clock] = [part + others for part in items[clock]]

@@ -57,7 +57,7 @@ class FlexSplit(Actor):
         self.views: list[list[int]] = [[] for _ in copies]
         self.opened: list[int] = []
         self.regions = 0
-        self.told = dict.fromkeys(source.clocks, 0)
+        self.told = dict.fromkeys(source.progress.clocks, 0)
         self.sinks: list[Any] = []
 
     # When it may fire
@@ -184,7 +184,7 @@ class FlexSplit(Actor):
 
     def _marked(self, kind: int) -> Piece:
         """A piece that is one mark; by every clock it stands nowhere."""
-        clocks = self.input.clocks
+        clocks = self.input.progress.clocks
         return marked(self.input, kind, [np.zeros(1, np.int64) for _ in range(len(clocks) + bool(clocks))])
 
     # What is told

@@ -58,7 +58,7 @@ class Side:
     def next_place(self, taken: Ensemble, row: int, mark: int, frontier: int) -> int:
         """The place of what comes at a row or a mark; where nothing is there, how far the side has come."""
         control, left = self.source.control, slice(mark, taken.last_mark)
-        keys = control.keys[self.source.clocks.index(self.clock)][left]
+        keys = control.keys[self.source.progress.clocks.index(self.clock)][left]
         found = keys[control.kinds[left] != CREDIT][:1].tolist()
         if row < taken.stop:
             found.append(STEPS * int(self.source.data.array_of(self.clock)[row]) + ITEM)
@@ -67,14 +67,14 @@ class Side:
     def last_place(self, taken: Ensemble) -> int:
         """The place of the last mark that is there; 0 where there is none."""
         some = slice(taken.first_mark, taken.last_mark)
-        keys = self.source.control.keys[self.source.clocks.index(self.clock)][some]
+        keys = self.source.control.keys[self.source.progress.clocks.index(self.clock)][some]
         return int(keys.max(initial=0))
 
     def reach(self, copy: int, taken: Ensemble, row: int, mark: int, most: int, before: int) -> tuple[int, int]:
         """How far a copy can be sent what stands before a place, up to a row, as it has room: the row and the mark."""
         control, data = self.source.control, self.source.data
         left = slice(mark, taken.last_mark)
-        keys = control.keys[self.source.clocks.index(self.clock)][left]
+        keys = control.keys[self.source.progress.clocks.index(self.clock)][left]
         (beyond,) = np.nonzero((control.kinds[left] != CREDIT) & (keys >= before))
         last = mark + (int(beyond[0]) if len(beyond) else len(keys))
         indices = data.array_of(self.clock)[row:most]
@@ -87,7 +87,7 @@ class Side:
 
     def first_at(self, taken: Ensemble, mark: int, last: int, place: int) -> int:
         """The first of some marks that stands at a place or behind it."""
-        keys = self.source.control.keys[self.source.clocks.index(self.clock)][mark:last]
+        keys = self.source.control.keys[self.source.progress.clocks.index(self.clock)][mark:last]
         (found,) = np.nonzero((taken.kinds[mark:last] != CREDIT) & (keys >= place))
         return mark + int(found[0]) if len(found) else last
 
@@ -138,7 +138,7 @@ class Side:
     def _by_clock(self, place: int) -> list[np.ndarray]:
         """The place of a mark by each clock, as if it had come from the source: so all sides share it."""
         return [
-            *(np.array([place if clock == self.clock else 0]) for clock in self.source.clocks),
+            *(np.array([place if clock == self.clock else 0]) for clock in self.source.progress.clocks),
             np.zeros(1, np.int64),
         ]
 
