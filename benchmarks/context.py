@@ -58,7 +58,7 @@ def prepared(lines: pa.Table, version: str, width: int) -> engine.Run:
     """The application as one version of it. In `sparse-dense`, what leaves stage 1 is marked with its line."""
     characters = taxi.characters(ps.from_arrow(lines))
     found = characters.filter(taxi.is_claim)
-    parsed = taxi.parsed(found)
+    parsed = taxi.parse(found)
     mixed = {characters: "sparse", found: "dense", parsed: "dense"}
     context = mixed if version == "sparse-dense" else version
     run: engine.Run = parsed.close("trip").prepare(fuse=False, width=width, context=context)

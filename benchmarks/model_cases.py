@@ -160,7 +160,7 @@ def adviser_peers(seed: int, tasks: int, seconds: float, kept: int, screened_s: 
     All of them run once on a short stream, and then the best few against the advice on a long one. `one` is one core.
     """
     graph = made.random_graph(seed, tasks)
-    best = screened(graph, items_for(screened_s, graph.total_ns / CORES))[:kept]
+    best = screen(graph, items_for(screened_s, graph.total_ns / CORES))[:kept]
     program, streams, right = prepared(graph, items_for(seconds, graph.total_ns / CORES))
     advice: Any = program.leaf.advise(CORES, profile=program.profile)
     peers = [program.peer("advice", {"plan": advice}, right, {"predicted": advice.steps[-1].throughput})]
@@ -171,7 +171,7 @@ def adviser_peers(seed: int, tasks: int, seconds: float, kept: int, screened_s: 
     return peers
 
 
-def screened(graph: made.MadeGraph, items: int) -> list[tuple[tuple[int, ...], int | None]]:
+def screen(graph: made.MadeGraph, items: int) -> list[tuple[tuple[int, ...], int | None]]:
     """All ways to run a graph on two cores, the fastest first, by one run of each after a first that does not count."""
     streams, leaf = graph.built(items)
     found = {}

@@ -25,7 +25,7 @@ FIELDS = 9
 def by_json(spark: SparkSession, paths: Sequence[str], folder: Path) -> Path:
     """A polyline is JSON unless it is damaged; then its pairs are looked for."""
     pair = "transform(split(substring(p, 2, length(p) - 2), ','), number -> cast(number as double))"
-    found = f"transform(regexp_extract_all(polyline, {_quoted(PAIR)}, 0), p -> {pair})"
+    found = f"transform(regexp_extract_all(polyline, {_quote(PAIR)}, 0), p -> {pair})"
     parsed = f"explode(coalesce(from_json(polyline, 'array<array<double>>'), {found})) as pair"
     pairs = fields(spark, paths).selectExpr("trip", parsed)
     return write(pairs.selectExpr("trip", "pair[1] as latitude", "pair[0] as longitude"), folder)
@@ -33,7 +33,7 @@ def by_json(spark: SparkSession, paths: Sequence[str], folder: Path) -> Path:
 
 def by_regexp(spark: SparkSession, paths: Sequence[str], folder: Path) -> Path:
     """Find all that are pairs with one regular expression."""
-    found = f"explode(regexp_extract_all(polyline, {_quoted(PAIR)}, 0)) as pair"
+    found = f"explode(regexp_extract_all(polyline, {_quote(PAIR)}, 0)) as pair"
     pairs = fields(spark, paths).selectExpr("trip", found)
     numbers = pairs.selectExpr(
         "trip",
@@ -43,7 +43,7 @@ def by_regexp(spark: SparkSession, paths: Sequence[str], folder: Path) -> Path:
     return write(numbers, folder)
 
 
-def _quoted(pattern: str) -> str:
+def _quote(pattern: str) -> str:
     """A pattern as a literal of Spark's SQL."""
     doubled = pattern.replace("\\", "\\\\")
     return f"'{doubled}'"

@@ -98,7 +98,7 @@ def restored(name: str, archive: BinaryIO, output: BinaryIO) -> int:
         if kind == END:
             _check_end(found, TOTAL.unpack(payload), (count, total))
             return total
-        chunk = _unpacked(found, size, digest, payload) if kind == NEW else _known(found, size, digest, output)
+        chunk = _unpack(found, size, digest, payload) if kind == NEW else _known(found, size, digest, output)
         if kind == NEW:
             found.places.setdefault(digest, (total, size))
         output.write(chunk)
@@ -130,7 +130,7 @@ def _records(found: Found) -> Iterator[tuple[int, int, bytes, bytes]]:
         yield kind, size, digest, payload
 
 
-def _unpacked(found: Found, size: int, digest: bytes, payload: bytes) -> bytes:
+def _unpack(found: Found, size: int, digest: bytes, payload: bytes) -> bytes:
     try:
         chunk = zlib.decompress(payload, bufsize=max(size, 1))
     except zlib.error as error:

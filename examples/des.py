@@ -89,7 +89,7 @@ def key_bits(key: str) -> int:
     try:
         if len(key) != 2 * BLOCK:
             raise ValueError
-        return tables.permuted(int(key, 16), 64, tables.KEY_BITS)
+        return tables.permute(int(key, 16), 64, tables.KEY_BITS)
     except ValueError:
         raise ps.GraphError(f"des: key must be 16 hexadecimal digits; got {key!r}") from None
 
@@ -99,9 +99,9 @@ def _batches(file: Path, key: int, is_filled: bool) -> Iterator[pa.RecordBatch]:
     for piece in whole_file.read_bytes("des", file, PIECE_BYTES):
         left -= len(piece)
         is_last = left <= 0
-        yield _batch(filled(piece) if is_last and is_filled else piece, key)
+        yield _batch(pad(piece) if is_last and is_filled else piece, key)
     if is_filled and file.stat().st_size == 0:
-        yield _batch(filled(b""), key)
+        yield _batch(pad(b""), key)
 
 
 def _batch(text: bytes, key: int) -> pa.RecordBatch:
@@ -109,7 +109,7 @@ def _batch(text: bytes, key: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array(blocks), pa.array(np.full(len(blocks), key))], schema=SCHEMA)
 
 
-def filled(text: bytes) -> bytes:
+def pad(text: bytes) -> bytes:
     """A text made up to whole blocks, by bytes that tell how many they are."""
     missing = BLOCK - len(text) % BLOCK
     return text + missing * bytes([missing])
@@ -165,12 +165,12 @@ def _round(turn: int) -> Callable[[int, int, int], tuple[int, int, int]]:
     def round(left: int, right: int, key: int) -> tuple[int, int, int]:
         high, low = key >> 28, key & HALF_KEY
         high, low = (high << turn | high >> 28 - turn) & HALF_KEY, (low << turn | low >> 28 - turn) & HALF_KEY
-        return right, left ^ _mixed(right, high, low), high << 28 | low
+        return right, left ^ _mix(right, high, low), high << 28 | low
 
     return round
 
 
-def _mixed(right: int, high: int, low: int) -> int:
+def _mix(right: int, high: int, low: int) -> int:
     """The right half, mixed with the halves of the key. All rounds call it, so that its tables are there once."""
     bits = PICKED[0, high >> 21] | PICKED[1, high >> 14 & 127] | PICKED[2, high >> 7 & 127] | PICKED[3, high & 127]
     bits |= PICKED[4, low >> 21] | PICKED[5, low >> 14 & 127] | PICKED[6, low >> 7 & 127] | PICKED[7, low & 127]
@@ -199,9 +199,9 @@ _ROUNDS = {turn: _round(turn) for turn in (0, 1, 2, 26, 27)}
 
 def reference(path: str | Path, *, key: str = KEY) -> list[dict[str, int]]:
     """The rows of the result, bit by bit as the standard says."""
-    text = filled(whole_file.one_file("des", path).read_bytes())
+    text = pad(whole_file.one_file("des", path).read_bytes())
     bits, blocks = f"{int(key, 16):064b}", [f"{block:064b}" for block in np.frombuffer(text, ">u8").tolist()]
-    found = [int(_encrypted(block, _reference_keys(bits)), 2) for block in blocks]
+    found = [int(_encrypt(block, _reference_keys(bits)), 2) for block in blocks]
     return [{"block": block - (1 << 64) if block >> 63 else block} for block in found]
 
 
@@ -214,13 +214,13 @@ def _reference_keys(key: str) -> list[str]:
     return found
 
 
-def _encrypted(block: str, keys: list[str]) -> str:
+def _encrypt(block: str, keys: list[str]) -> str:
     mixed = "".join(block[bit - 1] for bit in tables.INITIAL)
     left, right = mixed[:32], mixed[32:]
     for key in keys:
         wide = int("".join(right[bit - 1] for bit in tables.EXPANSION), 2) ^ int(key, 2)
         sixes = [f"{wide:048b}"[6 * box : 6 * box + 6] for box in range(8)]
-        given = "".join(f"{tables.boxed(box, int(six, 2)):04b}" for box, six in enumerate(sixes))
+        given = "".join(f"{tables.substitute(box, int(six, 2)):04b}" for box, six in enumerate(sixes))
         made = int("".join(given[bit - 1] for bit in tables.PERMUTATION), 2) ^ int(left, 2)
         left, right = right, f"{made:032b}"
     return "".join((right + left)[bit - 1] for bit in tables.FINAL)

@@ -41,7 +41,7 @@ BOXES = [[int(digit, 16) for digit in "".join(_BOXES.split())[64 * box : 64 * bo
 """The eight S-boxes: each has four rows of sixteen values."""
 
 
-def permuted(value: int, size: int, bits: Sequence[int]) -> int:
+def permute(value: int, size: int, bits: Sequence[int]) -> int:
     """The bits of a value of `size` bits, in the order of a printed table."""
     found = 0
     for bit in bits:
@@ -49,16 +49,16 @@ def permuted(value: int, size: int, bits: Sequence[int]) -> int:
     return found
 
 
-def boxed(box: int, six: int) -> int:
+def substitute(box: int, six: int) -> int:
     """What a box gives for six bits: the outer two are the row, the inner four the column."""
     return BOXES[box][16 * (six >> 4 & 2 | six & 1) + (six >> 1 & 15)]
 
 
 SPREAD = np.array(
-    [[permuted(boxed(box, six) << 28 - 4 * box, 32, PERMUTATION) for six in range(64)] for box in range(8)]
+    [[permute(substitute(box, six) << 28 - 4 * box, 32, PERMUTATION) for six in range(64)] for box in range(8)]
 )
 """By box and six bits: what the box gives, where the permutation behind the boxes puts it."""
 PICKED = np.array(
-    [[permuted(seven << 49 - 7 * group, 56, ROUND_KEY_BITS) for seven in range(128)] for group in range(8)]
+    [[permute(seven << 49 - 7 * group, 56, ROUND_KEY_BITS) for seven in range(128)] for group in range(8)]
 )
 """By a group of seven bits of the rotated key, and their value: the bits of the round's key that they are."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.examples.datasets import LINES, check, numbered, write
+from penstock.examples.datasets import LINES, check, number_names, write
 
 AMOUNTS, PRICES, TIMES = "LMH", "NH", "LNS"
 STATES = tuple(amount + price + time for amount in AMOUNTS for price in PRICES for time in TIMES)
@@ -60,7 +60,7 @@ def generate(
 def pieces(size: int, seed: int = 0, *, customers: int = 5000, frauds: bool = True) -> Iterator[pa.RecordBatch]:
     """The transactions that `generate` writes, as columns, piece by piece."""
     crowd = Crowd(np.random.default_rng([seed, 1]), customers, FRAUD_SHARE if frauds else 0.0)
-    names = numbered("C", np.arange(customers), max(7, len(str(customers))))
+    names = number_names("C", np.arange(customers), max(7, len(str(customers))))
     states = pa.array(STATES)
     for number, start in enumerate(range(0, size, PIECE_ROWS)):
         random, count = np.random.default_rng([seed, 0, number]), min(PIECE_ROWS, size - start)
@@ -68,7 +68,7 @@ def pieces(size: int, seed: int = 0, *, customers: int = 5000, frauds: bool = Tr
         codes = crowd.go_on(random, chosen)
         columns = [
             names.take(pa.array(chosen)),
-            numbered("T", np.arange(start, start + count), 10),
+            number_names("T", np.arange(start, start + count), 10),
             states.take(pa.array(codes)),
         ]
         yield pa.record_batch(columns, schema=SCHEMA)

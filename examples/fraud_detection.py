@@ -32,7 +32,7 @@ import pyarrow.parquet
 
 import penstock as ps
 from examples.fraud_data import AMOUNTS, PRICES, SCHEMA, STATES, TIMES, generate, pieces
-from examples.fraud_model import SCORES, checked, from_counts, load, save, tables
+from examples.fraud_model import SCORES, check_model, from_counts, load, save, tables
 from penstock.examples import datasets
 
 __all__ = [
@@ -43,7 +43,7 @@ __all__ = [
     "load",
     "malformed",
     "note",
-    "parsed",
+    "parse",
     "pieces",
     "read",
     "reference",
@@ -80,7 +80,7 @@ def build(
 
 def results(source: ps.Stream, **settings: Any) -> tuple[ps.Stream, ...]:
     """The suspect transactions, and the sizes of what was dropped as malformed; each is parsed once."""
-    found = parsed(source)
+    found = parse(source)
     kept = "line" if "line" in source.schema.names else "transaction"
     dropped = _bad(found).select(text=kept).map(size=lambda text: len(text)).select("size")
     return frauds(_good(found), **settings), dropped
@@ -98,15 +98,15 @@ def read(path: str | Path) -> ps.Stream:
 
 def transactions(source: ps.Stream) -> ps.Stream:
     """The `customer`, `transaction` and `code` (the number of the state) of all that are not malformed."""
-    return _good(parsed(source))
+    return _good(parse(source))
 
 
 def malformed(source: ps.Stream) -> ps.Stream:
     """What is dropped: lines, or the `customer` and the `transaction` where there are columns."""
-    return _bad(parsed(source))
+    return _bad(parse(source))
 
 
-def parsed(source: ps.Stream) -> ps.Stream:
+def parse(source: ps.Stream) -> ps.Stream:
     """Every transaction with its `code`, which is -1 where it is malformed."""
     if "line" not in source.schema.names:
         return source.select("customer", "transaction", letters="state").map(code=code_of_letters)
@@ -148,7 +148,7 @@ def frauds(
 def _model(given: np.ndarray | str | Path | None) -> np.ndarray:
     if given is None:
         return usual_model()
-    return load(given) if isinstance(given, (str, Path)) else checked(given)
+    return load(given) if isinstance(given, (str, Path)) else check_model(given)
 
 
 @functools.cache
@@ -315,7 +315,7 @@ def _reference_score(matrix: list[list[float]], score: str, codes: list[int]) ->
 
 def _reference_transactions(path: str | Path) -> tuple[list[tuple[str, str, str]], int]:
     rows: list[tuple[str, ...]] = []
-    for file in datasets.listed(path):
+    for file in datasets.list_files(path):
         if file.suffix == ".parquet":
             rows += [tuple(row.values()) for row in pyarrow.parquet.read_table(file).to_pylist()]
         else:

@@ -20,7 +20,7 @@ TOLERANCE = 1e-6
 """How far the sum of a row may be from 1: files have rounded numbers."""
 
 
-def checked(model: Any, where: str = "fraud detection") -> np.ndarray:
+def check_model(model: Any, where: str = "fraud detection") -> np.ndarray:
     """A model as an array; an error that begins with `where` if it is none."""
     try:
         matrix = np.array(model, np.float64)
@@ -54,12 +54,12 @@ def load(path: str | Path) -> np.ndarray:
     if matrix.shape == (len(STATES), len(STATES)):
         places = [order.index(name) for name in STATES]
         matrix = matrix[np.ix_(places, places)]
-    return checked(matrix, where)
+    return check_model(matrix, where)
 
 
 def save(model: np.ndarray, path: str | Path) -> None:
     """Write a model to a file, from which `load` gives the same numbers."""
-    rows = [",".join(map(repr, row)) for row in checked(model).tolist()]
+    rows = [",".join(map(repr, row)) for row in check_model(model).tolist()]
     Path(path).write_text("\n".join((",".join(STATES), *rows, "")), encoding="utf-8")
 
 

@@ -85,7 +85,7 @@ def filters(
 ) -> dict[str, ps.Stream]:
     """The stream behind each filter, by the filter's name: to put them on cores, and to look at each."""
     _check(level, random_seed)
-    held = chosen(portfolio, stocks)
+    held = portfolio_of(portfolio, stocks)
     uniform = source.map(uniform=_uniform(len(held.values), random_seed))
     normal = uniform.map(normal=_box_muller(_whole(len(held.values))))
     correlated = normal.map(correlated=_cholesky(held.factor))
@@ -104,7 +104,7 @@ def _check(level: float, random_seed: int) -> None:
         )
 
 
-def chosen(portfolio: Portfolio | str | Path | None, stocks: int = STOCKS) -> Portfolio:
+def portfolio_of(portfolio: Portfolio | str | Path | None, stocks: int = STOCKS) -> Portfolio:
     """The portfolio that is given, or in the file that is named, or else a usual one."""
     if portfolio is None:
         return usual(stocks)
@@ -280,7 +280,7 @@ def reference(
     walks, counts = np.unique(table["walk"].to_numpy(), return_counts=True)
     if not len(walks):
         return []
-    held, steps = chosen(portfolio, stocks), int(counts[0])
+    held, steps = portfolio_of(portfolio, stocks), int(counts[0])
     moved, gains = np.zeros((len(walks), len(held.values))), np.zeros(len(walks))
     for step in range(steps):
         normal = _reference_normal(random_seed, walks, step, len(held.values))

@@ -80,7 +80,7 @@ def _writer(path: Path, schema: pa.Schema, format: str) -> Any:
     return pc.CSVWriter(path, schema, write_options=options)
 
 
-def numbered(prefix: str, numbers: np.ndarray, digits: int) -> pa.StringArray:
+def number_names(prefix: str, numbers: np.ndarray, digits: int) -> pa.StringArray:
     """Names such as `C0000042`: the prefix and each number with so many digits, of which it has at most as many."""
     width = len(prefix) + digits
     block = np.empty((len(numbers), width), np.uint8)
@@ -97,7 +97,7 @@ def numbered(prefix: str, numbers: np.ndarray, digits: int) -> pa.StringArray:
 # Reading
 
 
-def listed(path: str | Path) -> list[Path]:
+def list_files(path: str | Path) -> list[Path]:
     """The files of a data set in their order: of a folder those of one format, or the one that is named."""
     given = Path(path)
     found = (sorted(given.glob(f"*{suffix}")) for suffix in SUFFIXES.values())
@@ -134,7 +134,7 @@ def is_empty(path: str | Path) -> bool:
 
 def _suffix(path: str | Path) -> str:
     """How the names of the files end; of a local folder, those of its first files."""
-    names = [str(path), *map(str, listed(path)[:1])] if Path(path).is_dir() else [str(path)]
+    names = [str(path), *map(str, list_files(path)[:1])] if Path(path).is_dir() else [str(path)]
     return Path(names[-1].removesuffix(".gz").removesuffix(".zst")).suffix
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import penstock as ps
-from penstock.examples.datasets import LINES, check, numbered, write
+from penstock.examples.datasets import LINES, check, number_names, write
 
 PIECE_ROWS = 1 << 18
 START_US, STEP_US = 1_077_926_400_000_000, 571_731
@@ -55,7 +55,7 @@ def schema(named: bool = False) -> pa.Schema:
 def pieces(size: int, seed: int = 0, *, devices: int = 54, named: bool = False) -> Iterator[pa.RecordBatch]:
     """The readings that `generate` writes, as columns, piece by piece."""
     usual = np.random.default_rng([seed, 1]).uniform(LOWEST, HIGHEST, devices)
-    names = numbered("sensor-", np.arange(devices), len(str(devices))) if named else None
+    names = number_names("sensor-", np.arange(devices), len(str(devices))) if named else None
     for number, start in enumerate(range(0, size, PIECE_ROWS)):
         random, count = np.random.default_rng([seed, 0, number]), min(PIECE_ROWS, size - start)
         chosen = random.integers(0, devices, count)

@@ -36,7 +36,7 @@ __all__ = [
     "generate",
     "incomplete",
     "note",
-    "parsed",
+    "parse",
     "pieces",
     "read",
     "readings",
@@ -61,7 +61,7 @@ def results(source: ps.Stream, **settings: Any) -> tuple[ps.Stream, ...]:
     """The spikes and, where the source has lines, the sizes of those that were dropped; each is parsed once."""
     if "line" not in source.schema.names:
         return (build(source, **settings),)
-    found = parsed(source)
+    found = parse(source)
     dropped = _incomplete(found).map(size=lambda line: len(line)).select("size")
     return spikes(_complete(found), **settings), dropped
 
@@ -78,15 +78,15 @@ def read(path: str | Path) -> ps.Stream:
 
 def readings(source: ps.Stream) -> ps.Stream:
     """The `device` and `value` of every reading that is complete."""
-    return _complete(parsed(source)) if "line" in source.schema.names else source.select("device", "value")
+    return _complete(parse(source)) if "line" in source.schema.names else source.select("device", "value")
 
 
 def incomplete(source: ps.Stream) -> ps.Stream:
     """The lines that are dropped."""
-    return _incomplete(parsed(source))
+    return _incomplete(parse(source))
 
 
-def parsed(source: ps.Stream) -> ps.Stream:
+def parse(source: ps.Stream) -> ps.Stream:
     """Every `line` with its `device`, `value` and whether it `is_complete`."""
     return source.map(reading, to=("device", "value", "is_complete"))
 
@@ -235,13 +235,13 @@ def _sum(values: Iterable[float]) -> float:
 
 def reference_incomplete(path: str | Path) -> int:
     """How many lines are incomplete, by the plainest Python."""
-    lines = [line for file in datasets.listed(path) for line in file.read_text().splitlines()]
+    lines = [line for file in datasets.list_files(path) for line in file.read_text().splitlines()]
     return len(lines) - len(_reference_readings(path))
 
 
 def _reference_readings(path: str | Path) -> list[tuple[Any, float]]:
     found: list[tuple[Any, float]] = []
-    for file in datasets.listed(path):
+    for file in datasets.list_files(path):
         if file.suffix in (".csv", ".parquet"):
             read = pyarrow.csv.read_csv if file.suffix == ".csv" else pyarrow.parquet.read_table
             found += [(row["device"], row["value"]) for row in read(file).to_pylist()]

@@ -31,7 +31,7 @@ __all__ = [
     "malformed",
     "note",
     "pairs",
-    "parsed",
+    "parse",
     "pieces",
     "read",
     "reference",
@@ -78,10 +78,10 @@ def brackets(source: ps.Stream) -> ps.Stream:
 
 def pairs(found: ps.Stream) -> ps.Stream:
     """Stage 2: verify and parse the pair at each place, and push its coordinates, swapped, with the line's trip."""
-    return parsed(found).close("trip")
+    return parse(found).close("trip")
 
 
-def parsed(found: ps.Stream) -> ps.Stream:
+def parse(found: ps.Stream) -> ps.Stream:
     """The coordinates of each pair, still inside its line."""
     return found.flat_map(swapped, to=("latitude", "longitude"), at_most=1)
 
