@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.errors.letters import letters_of
 
 import penstock as ps
 from penstock.graph import reference
-from penstock.graph.letters import letters_of
 
 NUMBERS = {"k": int, "v": int}
 

@@ -11,12 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from tests.errors import plain
+from tests.errors.letters import letters_of
 from tests.oracle import draw, model
 from tests.oracle import steps as s
 
 import penstock as ps
 from penstock.graph import reference
-from penstock.graph.letters import letters_of, table_of
+from penstock.graph.letters import table_of
 
 ENGINES: dict[str, dict[str, Any]] = {
     "fused": {},

@@ -316,11 +316,6 @@ class Channel:
         for number, records in enumerate(self.records):
             records.start += passed[self.depth + number]
 
-    @property
-    def is_drained(self) -> bool:
-        """Whether everything that was sent has been consumed, and nothing more will come."""
-        return self.is_ended and not len(self.data) and not len(self.control)
-
     # As a window, and for checks
 
     def arrays(self, level: int | None, field: str, is_wide: bool) -> list[np.ndarray]:

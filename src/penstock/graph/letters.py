@@ -102,11 +102,6 @@ def table_of(letters: Iterable[Letter]) -> pa.Table:
     return pa.table({name: pa.array([getattr(row, name) for row in rows], t) for name, t in _COLUMNS}, schema=SCHEMA)
 
 
-def letters_of(table: pa.Table) -> list[Letter]:
-    """The letters in a table."""
-    return [Letter(**row) for row in table.to_pylist()]
-
-
 _COLUMNS = [(field.name, field.type) for field in SCHEMA]
 
 

@@ -133,18 +133,6 @@ class Jobs:
         """The most that the busiest core lets through, were there always something to do."""
         return 1.0 / max(*self.loads(), self.python_s, 1e-12)
 
-    @property
-    def through_s(self) -> float:
-        """How long one block takes through all tasks, where none other is before it."""
-        took = {job.name: job.total_s for job in self.jobs}
-        done: dict[str, float] = {}
-        links = self.links()
-        for job in self.jobs:
-            done[job.name] = took[job.name] + max(
-                (done[each.source] for each in links if each.target == job.name), default=0
-            )
-        return max(done.values())
-
     # The tasks
 
     def _jobs(self) -> list[Job]:
