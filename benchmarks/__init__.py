@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from benchmarks.measure import SCALES, Benchmark, Report
+from benchmarks.benchmark import SCALES, Benchmark, Report
 
 __all__ = ["NAMES", "SCALES", "load", "run"]
 

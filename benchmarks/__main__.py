@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from benchmarks import NAMES, load
-from benchmarks.measure import Benchmark, Report
+from benchmarks.benchmark import Benchmark, Report
 from benchmarks.tables import ratios, speeds, times
 from penstock.errors import DataError, PenstockError
 from penstock.report.chart import plots

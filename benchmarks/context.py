@@ -13,7 +13,9 @@ from functools import partial
 import pyarrow as pa
 
 import penstock as ps
-from benchmarks.measure import Answer, Benchmark, Case, Peer, Report, Run, Target, best_runs, over_best
+from benchmarks.benchmark import Benchmark, Report
+from benchmarks.records import Answer, Case, Peer, Run, Target
+from benchmarks.speeds import best_runs, over_best
 from benchmarks.taxi_local import by_penstock, bytes_of
 from penstock.engine import run as engine
 from penstock.examples import taxi

@@ -26,7 +26,9 @@ import pyarrow as pa
 
 import penstock as ps
 from benchmarks import flexible_made as made
-from benchmarks.measure import Answer, Benchmark, Case, Peer, Report, Run, Speeds, Target, best_runs, best_speeds
+from benchmarks.benchmark import Benchmark, Report
+from benchmarks.records import Answer, Case, Peer, Run, Speeds, Target
+from benchmarks.speeds import best_runs, best_speeds
 from examples import cfar, dedup, des, jpeg, value_at_risk
 from penstock.graph import nodes as n
 from penstock.plan.balance import balanced, choose, dearest, loops_of

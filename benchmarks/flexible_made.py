@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import penstock as ps
-from benchmarks.measure import Answer, Peer
+from benchmarks.records import Answer, Peer
 
 WORK_NS = (30, 100, 300, 1000, 3000, 10_000)
 """What the bottleneck takes for an item."""

@@ -14,7 +14,10 @@ from functools import partial
 
 import pyarrow as pa
 
-from benchmarks.measure import Answer, Benchmark, Case, Peer, Run, Speeds, Target, best_runs, timed
+from benchmarks.benchmark import Benchmark
+from benchmarks.measure import timed
+from benchmarks.records import Answer, Case, Peer, Run, Speeds, Target
+from benchmarks.speeds import best_runs
 from penstock.errors import InternalError
 from penstock.plan.heartbeat.cycles import Edge, Inequalities, inequalities
 from penstock.plan.heartbeat.intervals import CYCLE_EDGES_MOST, Method, intervals

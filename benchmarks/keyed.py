@@ -20,9 +20,10 @@ import pyarrow as pa
 import penstock as ps
 from benchmarks import files
 from benchmarks import keyed_peers as peers_of
+from benchmarks.benchmark import Benchmark
 from benchmarks.keyed_peers import RESULT, SHARES
-from benchmarks.measure import Benchmark, Case, Peer, Target
 from benchmarks.ratios import COMMON_TARGETS, QUARTER, START, growth_and_memory, over_roads
+from benchmarks.records import Case, Peer, Target
 from benchmarks.spark import count_rows, in_workers, limit, session
 from penstock.examples import spike_detection
 

@@ -29,9 +29,11 @@ import pyarrow as pa
 
 import penstock as ps
 from benchmarks import cluster, flexible, model_cases
-from benchmarks.measure import Answer, Benchmark, Case, Peer, Run, Speeds, Target, best_runs
+from benchmarks.benchmark import Benchmark
 from benchmarks.model_cases import CORES, Program, answered
 from benchmarks.model_figures import figures
+from benchmarks.records import Answer, Case, Peer, Run, Speeds, Target
+from benchmarks.speeds import best_runs
 from examples import variance
 
 GRAPHS = 30

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import penstock as ps
 from benchmarks import model_graphs as made
-from benchmarks.measure import Answer, Facts, Peer
+from benchmarks.records import Answer, Facts, Peer
 from penstock.plan.node_profile import Profile
 from penstock.tune.model import Arc, Drawn, Net, Platform, Task, net_of
 from penstock.tune.model.simulate import NetSimulation

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from benchmarks.measure import Report, Run, best_runs
+from benchmarks.benchmark import Report
+from benchmarks.records import Run
+from benchmarks.speeds import best_runs
 from penstock.report.chart import Chart, Series
 
 Number = Callable[[str], float]

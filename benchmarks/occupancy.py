@@ -17,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from benchmarks.measure import Answer, Benchmark, Case, Peer, Report, Run, Speeds, Target, over_best
+from benchmarks.benchmark import Benchmark, Report
+from benchmarks.records import Answer, Case, Peer, Run, Speeds, Target
+from benchmarks.speeds import over_best
 from penstock.examples import region_sum
 from penstock.report.chart import Chart, Series
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.measure import Run, Speeds, Target, best_runs, penstock_over_peers
+from benchmarks.records import Run, Speeds, Target
+from benchmarks.speeds import best_runs, penstock_over_peers
 
 START, QUARTER = "start", "quarter"
 """What Penstock's own runs on next to nothing and on a quarter of the data are called."""

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 import penstock as ps
 from benchmarks import files
-from benchmarks.measure import Benchmark, Case, Peer, Target
+from benchmarks.benchmark import Benchmark
 from benchmarks.ratios import COMMON_TARGETS, QUARTER, START, growth_and_memory, over_roads
+from benchmarks.records import Case, Peer, Target
 from benchmarks.regions_local import sums_by_hand
 from benchmarks.spark import Batches, count_rows, in_workers, limit, session, with_settings
 from penstock.examples import region_sum

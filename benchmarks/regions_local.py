@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import penstock as ps
-from benchmarks.measure import Benchmark, Case, Peer, Target, penstock_over_peers, slowest_over_fastest
+from benchmarks.benchmark import Benchmark
+from benchmarks.records import Case, Peer, Target
+from benchmarks.speeds import penstock_over_peers, slowest_over_fastest
 from penstock.examples import region_sum
 
 ELEMENTS = {"tiny": 1 << 14, "small": 1 << 23, "full": 1 << 26}

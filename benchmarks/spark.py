@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import files
-from benchmarks.measure import Answer, Peer
 from benchmarks.ratios import MEMORY, QUARTER, START
+from benchmarks.records import Answer, Peer
 from penstock.spark.driver.session import with_settings as with_all_settings
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from functools import partial
 import pyarrow as pa
 
 from benchmarks import files
-from benchmarks.measure import Benchmark, Case, Peer, Speeds, Target
+from benchmarks.benchmark import Benchmark
+from benchmarks.records import Case, Peer, Speeds, Target
 from penstock.errors import DataError
 from penstock.spark.driver.java import find_java
 

@@ -15,7 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchmarks.measure import Benchmark, Case, Run, Target, best_runs, penstock_over_peers
+from benchmarks.benchmark import Benchmark
+from benchmarks.records import Case, Run, Target
+from benchmarks.speeds import best_runs, penstock_over_peers
 
 MOST_TIMES, MOST_SECONDS = 2.0, 5.0
 """What a restart with many keys may take: so often the time of one with few, and so many seconds more."""

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import penstock as ps
 from benchmarks import files, keyed
 from benchmarks import stream_peers as by
-from benchmarks.measure import Answer, Case, Peer
+from benchmarks.records import Answer, Case, Peer
 from benchmarks.spark import CORES, in_workers, session
 from benchmarks.stream import BYTES, GROWTH, RESTART, SMALL_FILES, Growth, Restarts, Size, Spikes, Touch
 from benchmarks.stream_peers import Ended, Place

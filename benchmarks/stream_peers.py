@@ -25,7 +25,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 import penstock as ps
 from benchmarks import files
-from benchmarks.measure import Facts
+from benchmarks.records import Facts
 from benchmarks.spark import CORES, Batches
 from penstock.errors import DataError
 from penstock.examples.spike_detection import THRESHOLD

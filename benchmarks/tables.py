@@ -6,7 +6,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.measure import FIRST, Benchmark, Report, Run
+from benchmarks.benchmark import Benchmark, Report
+from benchmarks.records import FIRST, Run
 
 TIME = "time, min..max"
 

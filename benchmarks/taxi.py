@@ -17,8 +17,9 @@ import pyarrow as pa
 import penstock as ps
 from benchmarks import files
 from benchmarks import taxi_peers as peers_of
-from benchmarks.measure import Benchmark, Case, Peer, Target
+from benchmarks.benchmark import Benchmark
 from benchmarks.ratios import COMMON_TARGETS, QUARTER, START, growth_and_memory, over_roads
+from benchmarks.records import Case, Peer, Target
 from benchmarks.spark import count_lines, in_workers, limit, session
 from penstock.examples import taxi
 from penstock.examples.taxi_by_spark import digest

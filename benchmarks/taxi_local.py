@@ -11,7 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from benchmarks.measure import Benchmark, Case, Peer, Target, penstock_over_peers
+from benchmarks.benchmark import Benchmark
+from benchmarks.records import Case, Peer, Target
+from benchmarks.speeds import penstock_over_peers
 from penstock.examples import taxi
 
 LINES = {"tiny": 64, "small": 20_000, "full": 160_000}

@@ -23,7 +23,9 @@ import pyarrow as pa
 
 import penstock as ps
 from benchmarks import variance_join
-from benchmarks.measure import Benchmark, Case, Peer, Report, Run, Speeds, Target, over_best
+from benchmarks.benchmark import Benchmark, Report
+from benchmarks.records import Case, Peer, Run, Speeds, Target
+from benchmarks.speeds import over_best
 from benchmarks.variance_pixels import by_pixels, pixels
 from examples import variance
 from examples.variance import PIXELS

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from benchmarks.measure import Case, Peer
+from benchmarks.records import Case, Peer
 from penstock.kernels.align_sides import NEVER
 from penstock.kernels.protocol import protocol
 

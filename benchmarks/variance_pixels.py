@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 import penstock as ps
-from benchmarks.measure import Answer
+from benchmarks.records import Answer
 from examples.variance import PIXELS
 from penstock.engine import run as engine
 from penstock.engine.statistics import Firing

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 
 import benchmarks
-from benchmarks import measure
-from benchmarks.measure import Answer, Benchmark, Case, Peer, Report, Run, Target
+from benchmarks import measure, speeds
+from benchmarks.benchmark import Benchmark, Report
+from benchmarks.records import Answer, Case, Peer, Run, Target
 from penstock import DataError, InternalError
 
 CASES = {
@@ -40,7 +41,7 @@ def test_a_first_result_in_fresh_processes() -> None:
     runs = measure.first_results("benchmarks.regions_local:first_result", 1)
     assert [run.what for run in runs] == ["penstock-cold", "penstock-warm"]
     assert {run.case for run in runs} == {"first-result"}
-    assert list(measure.warm_over_cold(measure.best_speeds(runs))) == ["warm/cold@first-result"]
+    assert list(speeds.warm_over_cold(speeds.best_speeds(runs))) == ["warm/cold@first-result"]
 
 
 def test_ratios_are_of_the_best_speeds() -> None:
@@ -51,15 +52,15 @@ def test_ratios_are_of_the_best_speeds() -> None:
         Run("python", "a", 10, 10.0),
         Run("penstock", "b", 100, 4.0),
     ]
-    best = measure.best_speeds(runs)
-    assert measure.penstock_over_peers(best) == {"penstock/hand@a": 0.5, "penstock/python@a": 100.0}
-    assert measure.slowest_over_fastest(best) == {"fastest/slowest": 0.25}
-    assert measure.over_best(best, "python", ("penstock", "hand")) == {"python/best@a": 0.005}
-    assert measure.warm_over_cold(best) == {}
+    best = speeds.best_speeds(runs)
+    assert speeds.penstock_over_peers(best) == {"penstock/hand@a": 0.5, "penstock/python@a": 100.0}
+    assert speeds.slowest_over_fastest(best) == {"fastest/slowest": 0.25}
+    assert speeds.over_best(best, "python", ("penstock", "hand")) == {"python/best@a": 0.005}
+    assert speeds.warm_over_cold(best) == {}
 
 
 def benchmark(*targets: Target, cases: tuple[Case, ...] = ()) -> Benchmark:
-    return Benchmark("b", "", "M items/s", lambda scale: cases, targets, measure.penstock_over_peers)
+    return Benchmark("b", "", "M items/s", lambda scale: cases, targets, speeds.penstock_over_peers)
 
 
 def test_an_interrupt_ends_with_what_was_measured() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 import benchmarks
 from benchmarks import context, occupancy
-from benchmarks.measure import Report, Run
+from benchmarks.benchmark import Report
+from benchmarks.records import Run
 
 CASES = {
     "occupancy": [

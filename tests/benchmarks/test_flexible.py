@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import flexible, flexible_made
-from benchmarks.measure import Case, Report, Run, measure
+from benchmarks.benchmark import Report
+from benchmarks.measure import measure
+from benchmarks.records import Case, Run
 from penstock.plan.node_profile import Profile
 
 

@@ -6,7 +6,7 @@ import pytest
 
 import benchmarks
 from benchmarks import heartbeat
-from benchmarks.measure import Run
+from benchmarks.records import Run
 from penstock.errors import InternalError
 from penstock.plan.heartbeat.cycles import Edge
 

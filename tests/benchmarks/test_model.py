@@ -10,8 +10,10 @@ import pytest
 
 import benchmarks
 from benchmarks import model, model_cases, model_figures, model_graphs
+from benchmarks.benchmark import Report
 from benchmarks.cluster import Compared
-from benchmarks.measure import Case, Report, Run, measure
+from benchmarks.measure import measure
+from benchmarks.records import Case, Run
 
 SVG = "{http://www.w3.org/2000/svg}"
 

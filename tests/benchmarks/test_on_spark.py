@@ -14,7 +14,7 @@ import pytest
 import benchmarks
 from benchmarks import files, keyed, measure, ratios, regions, spark, start
 from benchmarks import taxi as taxi_bench
-from benchmarks.measure import Case, Peer, Run
+from benchmarks.records import Case, Peer, Run
 from penstock import DataError
 from penstock.examples import region_sum, spike_detection, taxi
 

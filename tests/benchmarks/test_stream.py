@@ -13,7 +13,7 @@ import pytest
 
 import benchmarks
 from benchmarks import files, measure, stream, stream_cases, stream_peers
-from benchmarks.measure import Answer, Case, Peer, Run
+from benchmarks.records import Answer, Case, Peer, Run
 from benchmarks.stream_peers import Ended, Place
 from penstock import DataError
 from penstock.examples import spike_detection

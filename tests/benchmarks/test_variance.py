@@ -12,7 +12,7 @@ import pytest
 import benchmarks
 import penstock as ps
 from benchmarks import variance, variance_join, variance_pixels
-from benchmarks.measure import Report
+from benchmarks.benchmark import Report
 from examples.variance import PIXELS, build, pieces
 from penstock.engine.statistics import Firing
 
