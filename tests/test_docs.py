@@ -58,3 +58,13 @@ def test_an_example_that_fails_is_found() -> None:
     text = python_only("```python\n>>> 1 + 1\n3\n```\n")
     failing = doctest.DocTestParser().get_doctest(text, {}, "planted", "planted", 0)
     assert doctest.DocTestRunner().run(failing, out=lambda said: None).failed == 1
+
+
+DESIGN = sorted((ROOT / "docs" / "design").glob("*.md"))
+SOURCE_FILE = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.py)`")
+
+
+@pytest.mark.parametrize("page", DESIGN, ids=[page.name for page in DESIGN])
+def test_design_notes_name_files_that_exist(page: Path) -> None:
+    files = SOURCE_FILE.findall(page.read_text(encoding="utf-8"))
+    assert [file for file in files if not ((ROOT / "src" / "penstock" / file).exists() or (ROOT / file).exists())] == []
