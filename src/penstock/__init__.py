@@ -21,11 +21,21 @@ from penstock.errors import (
 from penstock.graph.aggregate import count, first, last, max, mean, min, sum, to_list, variance
 from penstock.graph.align import align, merge
 from penstock.graph.function import returns
-from penstock.graph.read import from_spark, read_csv, read_json, read_parquet, read_text
+from penstock.graph.read import (
+    from_arrow,
+    from_items,
+    from_numpy,
+    from_pandas,
+    from_spark,
+    read_csv,
+    read_json,
+    read_parquet,
+    read_text,
+)
 from penstock.graph.record import Fold, Operator, Signal, State
 from penstock.graph.running import prepare, run
 from penstock.graph.sink import spark_sink
-from penstock.graph.stream import Stream, from_arrow, from_items, from_numpy
+from penstock.graph.stream import Stream
 from penstock.graph.tree import at
 from penstock.graph.types import array
 
@@ -61,6 +71,7 @@ __all__ = [
     "from_arrow",
     "from_items",
     "from_numpy",
+    "from_pandas",
     "from_spark",
     "last",
     "max",

@@ -108,3 +108,33 @@ def test_a_key_inside_a_region_gathers_the_stream() -> None:
         .map(sum=lambda x, state: running(x, state), state=Total)
     )
     assert "key_by 'x' stands inside a region, whose items must stay together" in explained(inside)
+
+
+def test_a_limit_counts_all_items_and_no_split_sends_more() -> None:
+    assert explained(ITEMS.filter(lambda v: v > 0).limit(3)) == text("""
+        stage 1, over every split by itself: source 'items', filter, limit 3 of each task
+        stage 2, over the whole stream in one task, because limit 3 counts the items of the whole stream: limit 3
+    """)
+
+
+def test_a_limit_at_the_source_is_read_by_one_task() -> None:
+    (stage,) = explained(ITEMS.limit(3).map(w=lambda v: v)).splitlines()
+    assert stage.startswith(
+        "stage 1, over all splits in one task, because limit 3 counts the items of the whole stream"
+    )
+
+
+def test_a_limit_behind_keys_gathers_the_stream_before_them() -> None:
+    first, second = explained(keyed(ITEMS.map(w=lambda v: v), "k").limit(3)).splitlines()
+    assert first == "stage 1, over every split by itself: source 'items', map 'w'"
+    assert second.startswith(
+        "stage 2, over the whole stream in one task, because limit 3 counts the items of the whole"
+    )
+    assert second.endswith(": key_by 'k', map 'sum', limit 3")
+
+
+def test_an_aggregate_of_all_items_is_one_task() -> None:
+    assert explained(ITEMS.filter(lambda v: v > 0).aggregate(n=ps.count())) == text("""
+        stage 1, over every split by itself: source 'items', filter
+        stage 2, over the whole stream in one task, because aggregate 'n' takes all items of the stream: aggregate 'n'
+    """)

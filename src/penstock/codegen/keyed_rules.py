@@ -124,6 +124,8 @@ class KeyedFold:
     def _end(self, slot: str, site: Site) -> None:
         if isinstance(self.window, (WholeWindow, RegionWindow)):
             self.accumulator.cell = slot
+            if self.node.given.key is None:  # a stream without items has its row too
+                self._begin_once(site)
             self._give(slot, self._first(), site)
         elif isinstance(self.window, CountWindow):
             self._end_of_count(self.window, slot, site)
@@ -132,9 +134,19 @@ class KeyedFold:
 
     def _item_of_whole(self, slot: str, site: Site) -> None:
         self.accumulator.cell = slot
-        with arriving(self.loop, self.node, slot, site):
-            self.accumulator.begin(self._key_site(slot, site.fork()))
+        if self.node.given.key is None:
+            self._begin_once(site)
+        else:
+            with arriving(self.loop, self.node, slot, site):
+                self.accumulator.begin(self._key_site(slot, site.fork()))
         self.accumulator.add(site)
+
+    def _begin_once(self, site: Site) -> None:
+        """Begin the one window of a stream without a key."""
+        has_begun = self.accumulator.field("n")
+        with self.loop.out.block(f"if {has_begun} == 0"):
+            self.loop.out.line(f"{has_begun} = 1")
+            self.accumulator.begin(site.fork())
 
     # Regions: what is kept of a first item lies in the cell too
 

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from penstock.engine.run import Run
 from penstock.graph.aggregate import sum as sum_of
-from penstock.graph.stream import Stream, from_arrow
+from penstock.graph.read import from_arrow
+from penstock.graph.stream import Stream
 from penstock.kernels.cache import cache as kept_cache
 from penstock.kernels.compile import versions
 from penstock.plan.passes.contexts import Costs

@@ -197,8 +197,10 @@ class Feeder:
         *,
         is_open: bool = False,
         skipped: Skipped | None = None,
+        has_enough: Callable[[], bool] | None = None,
     ) -> None:
-        self.skipped = skipped
+        """`has_enough` says, before a batch is read, whether the stream may as well end with the one before."""
+        self.skipped, self.has_enough = skipped, has_enough
         self.batches, self.signals, self.is_open = batches, signals, is_open
         self.is_paused = False
         self.batch: Batch | None = None
@@ -211,7 +213,10 @@ class Feeder:
                 if not reader.is_through:
                     return
             before = self.batch
-            self.batch = next(self.batches, None)
+            if before is not None and self.has_enough is not None and self.has_enough():
+                self.batch = _end_behind(before)
+            else:
+                self.batch = next(self.batches, None)
             if self.batch is None and self.is_open:
                 self.is_paused = True
                 return
@@ -226,6 +231,13 @@ class Feeder:
                     given = (reader.edge, self.batch, self.signals, reader.needed, self.skipped)
                     portions[reader.edge] = portion_of(*given)
                 reader.give(portions[reader.edge])
+
+
+def _end_behind(batch: Batch) -> Batch:
+    """The end of a stream of which no more than this batch is read."""
+    places = None if batch.places is None else batch.places[:0]
+    base, rows = batch.base + batch.rows.num_rows, batch.rows.slice(0, 0)
+    return Batch(rows, base, (), is_first=False, is_last=True, places=places, end=batch.end)
 
 
 class Reader:

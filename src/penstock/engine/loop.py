@@ -233,8 +233,8 @@ class RunningLoop:
             assert node.given.key is not None
             self.memory.arrivals_at(node).reserve(self.memory.index(node.given.key).count)
         for cells in self.code.cells.values():
-            assert cells.node.given.key is not None
-            self.memory.cells_of(cells).reserve(self.memory.index(cells.node.given.key).count)
+            if cells.node.given.key is not None:
+                self.memory.cells_of(cells).reserve(self.memory.index(cells.node.given.key).count)
         self._held = None
         return slots
 

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from penstock.engine.build import Parts, Runner, build
+from penstock.engine.enough import has_enough, items_at_a_time, may_end_early
 from penstock.engine.intake import Batch, Feeder, Skipped, batches
 from penstock.engine.loop import Memory
 from penstock.engine.options import Options
@@ -169,14 +170,17 @@ class Run:
         self.has_begun, tree = True, self.plan.tree
         skipped = Skipped(self.memory.letters, tree.number) if tree.is_guarded else None
         given = self.batches_in or self._batches()
-        feeder = Feeder(given, self.plan.signals, is_open=self.is_open, skipped=skipped)
+        ends_early = not self.is_open and may_end_early(tree, has_signals=bool(self.plan.signals))
+        enough = has_enough(tree, self.memory) if ends_early else None
+        feeder = Feeder(given, self.plan.signals, is_open=self.is_open, skipped=skipped, has_enough=enough)
         self.parts, runner = build(self.plan, self.options, self.memory, self.trace, feeder, is_open=self.is_open)
         return runner
 
     def _batches(self) -> Iterator[Batch]:
         """What the source gives, with the signals from outside at their places."""
         planned, source = self.plan, self.plan.tree.source
-        given = (source, resolve_indices(self.control, source), planned.sizes.source_items, planned.columns)
+        most = items_at_a_time(planned.tree, planned.sizes.source_items)
+        given = (source, resolve_indices(self.control, source), most, planned.columns)
         return batches(*given, is_tolerant=planned.tree.is_guarded)
 
     # What was planned, and seen

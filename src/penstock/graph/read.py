@@ -1,13 +1,15 @@
-"""Streams of the items of files."""
+"""Streams of items from files, from DataFrames of Spark, and from the memory of this process."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from penstock.errors import GraphError
 from penstock.graph import nodes
 from penstock.graph.files import csv, json, parquet, text_lines
 from penstock.graph.files.csv_format import Dialect
+from penstock.graph.source import from_table, table_of_arrays, table_of_dicts, table_of_frame
 from penstock.graph.stream import Stream
 
 
@@ -137,3 +139,74 @@ def from_spark(frame: Any, *, order_by: str | Sequence[str] = (), name: str = "f
     from penstock.spark.dataframe import frame_items
 
     return Stream(nodes.Source(frame_items(f"source {name!r}", frame, order_by), name))
+
+
+def from_arrow(data: Any, *, name: str = "arrow") -> Stream:
+    """A stream of the rows of an Arrow table, a record batch, or a dataset (which is read batch by batch).
+
+    >>> import penstock as ps
+    >>> import pyarrow as pa
+    >>> ps.from_arrow(pa.table({"v": [1, 2]})).collect().to_pydict()
+    {'v': [1, 2]}
+    """
+    return Stream(nodes.Source(from_table(f"source {name!r}", data), name))
+
+
+def from_items(items: Sequence[Mapping[str, Any]], *, schema: Any = None, name: str = "items") -> Stream:
+    """A stream of dicts. Every key is a field; `schema=` (names and types) is needed where there are no items.
+
+    >>> import penstock as ps
+    >>> ps.from_items([], schema={"v": float}).collect().num_rows
+    0
+    """
+    if not isinstance(items, Iterable) or isinstance(items, (str, bytes, Mapping)):
+        raise GraphError(f"source {name!r}: must be a list of dicts; got {type(items).__name__}")
+    table = table_of_dicts(f"source {name!r}", list(items), schema)
+    return Stream(nodes.Source(from_table(f"source {name!r}", table), name))
+
+
+def from_numpy(arrays: Any, *, name: str = "numpy") -> Stream:
+    """A stream of NumPy arrays: a dict of them, or a structured array. A two-dimensional array is a field of arrays.
+
+    The arrays are not copied, so they must not change while the stream is in use. What is masked is null.
+
+    >>> import numpy as np
+    >>> import penstock as ps
+    >>> ps.from_numpy({"v": np.arange(3)}).filter(lambda v: v > 0).collect().to_pydict()
+    {'v': [1, 2]}
+    """
+    table = table_of_arrays(f"source {name!r}", arrays)
+    return Stream(nodes.Source(from_table(f"source {name!r}", table), name))
+
+
+def from_pandas(frame: Any, *, name: str = "pandas") -> Stream:
+    """Make a stream of the rows of a pandas DataFrame.
+
+    Parameters
+    ----------
+    frame
+        The DataFrame. Its index is left out; write `frame.reset_index()` to keep it. What pandas calls missing (None,
+        NaN, NaT) is null, which `drop_nulls` and `fill_null` take care of.
+    name
+        How messages and pictures name the source.
+
+    Returns
+    -------
+    Stream
+        A stream with a field for each column.
+
+    Raises
+    ------
+    GraphError
+        If it is no DataFrame, or a column has no type of Arrow.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import penstock as ps
+    >>> frame = pd.DataFrame({"device": ["a", "b"], "value": [1.5, None]})
+    >>> ps.from_pandas(frame).fill_null(value=0.0).collect().to_pydict()
+    {'device': ['a', 'b'], 'value': [1.5, 0.0]}
+    """
+    table = table_of_frame(f"source {name!r}", frame)
+    return Stream(nodes.Source(from_table(f"source {name!r}", table), name))

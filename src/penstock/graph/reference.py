@@ -192,6 +192,9 @@ class Interpreter:
             self._end_flat_map(node, node.end)
         if isinstance(node, n.KeyedAggregate) and node.has_end and region is None:
             by_key = list(self.memory.pop(node, {}).values())
+            if node.given.key is None and not by_key:  # a stream without items has its row too
+                by_key = [OpenWindows(self, node, None)]
+                by_key[0].begin(0)
             if isinstance(node.window, TimeWindow):
                 self._close_windows(node, by_key, math.inf)
                 by_key = []
@@ -431,18 +434,19 @@ class Interpreter:
 
     def _keyed_aggregate(self, node: n.KeyedAggregate, own: Own, parents: Parents) -> None:
         by_key = self.memory.setdefault(node, {})
+        key = None if node.given.key is None else own[KEY]
 
         def work() -> Any:
             if isinstance(node.window, TimeWindow):
                 self._must_have_bounds(node, own)
-            if own[KEY] not in by_key:
-                by_key[own[KEY]] = OpenWindows(self, node, own[KEY])
-            return by_key[own[KEY]].closed_by(own)
+            if key not in by_key:
+                by_key[key] = OpenWindows(self, node, key)
+            return by_key[key].closed_by(own)
 
         closed = self._try(node, own, parents, work)
         if closed is None:
             return
-        windows = by_key[own[KEY]]
+        windows = by_key[key]
         for number in closed:
             self.send(node, windows.close(number), parents)
         for number in self._try(node, own, parents, lambda: windows.add(own)) or ():
@@ -549,7 +553,7 @@ class Interpreter:
         """The fields that a function may name and, where the node has a state, this key's record."""
         scope = merge_fields(own, parents)
         if node.state is not None:
-            scope["state"] = self._states(node).of(scope.get(KEY))
+            scope["state"] = self._states(node).of(None if node.given.key is None else scope[KEY])
         return scope
 
     def _states(self, node: n.Stateful) -> _InterpretedStates:

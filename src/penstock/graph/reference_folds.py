@@ -28,9 +28,9 @@ KEY = HiddenField.of("key")
 class OpenWindows:
     """The windows of one key that have an item and have not closed, by their numbers."""
 
-    def __init__(self, interpreter: Interpreter, node: n.KeyedAggregate, key: tuple[Any, ...]) -> None:
+    def __init__(self, interpreter: Interpreter, node: n.KeyedAggregate, key: tuple[Any, ...] | None) -> None:
         self.interpreter, self.node, self.rule = interpreter, node, node.window
-        self.key = key_fields(node, key) | {KEY: key}
+        self.key = key_fields(node, key) | ({} if key is None else {KEY: key})
         self.first: Own = {}
         """What is kept of the first item of the region that is open."""
         self.open: dict[int, Accumulators] = {}
@@ -62,10 +62,13 @@ class OpenWindows:
             if number not in self.open:
                 if isinstance(self.rule, RegionWindow):
                     self.first = {name: own[old] for name, old in self.rule.kept.items()}
-                self.open[number] = Accumulators(self.interpreter, self.node, (self.key | self.first,))
+                self.begin(number)
             self.open[number].add(own, ())
         full = self.rule.count if isinstance(self.rule, CountWindow) else None
         return [number for number in numbers if self.open[number].items == full]
+
+    def begin(self, number: int) -> None:
+        self.open[number] = Accumulators(self.interpreter, self.node, (self.key | self.first,))
 
     def close(self, number: int) -> Own:
         window, start, end = self.open.pop(number), 0, 0

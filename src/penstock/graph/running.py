@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from penstock.errors import GraphError, SkippedWarning
+from penstock.errors import GraphError, PenstockError, SkippedWarning
 from penstock.graph import nodes
 from penstock.graph.tree import At, in_order
 
@@ -58,6 +60,76 @@ class Running:
         [{'v': 1}]
         """
         return run(self, spark=spark, control=control, ordered=ordered, **options)[0]
+
+    def head(self, n: int = 5, spark: Any = None, **options: Any) -> pa.Table:
+        """Run the graph for the first rows of its result.
+
+        The source is read only as far as it takes. On Spark each task hands over at most `n` rows, and those of the
+        whole stream are chosen among them.
+
+        Parameters
+        ----------
+        n
+            How many rows, 0 or more.
+        spark
+            Where to run, as in `collect`.
+        **options
+            Those of `collect`.
+
+        Returns
+        -------
+        pyarrow.Table
+            The first `n` rows, as one thread would have written them; fewer where the result has fewer.
+
+        Raises
+        ------
+        GraphError
+            If `n` is not such a number, or a DataFrame of Spark without `order_by=` has no first rows.
+
+        Examples
+        --------
+        >>> import penstock as ps
+        >>> ps.from_items([{"v": v} for v in range(1000)]).map(w=lambda v: v * v).head(2).to_pylist()
+        [{'v': 0, 'w': 0}, {'v': 1, 'w': 1}]
+        """
+        return self._first(n, spark, {"ordered": True, **options})
+
+    def show(self, n: int = 20, spark: Any = None, **options: Any) -> None:
+        """Print the first rows of the result as a table.
+
+        Of a DataFrame of Spark without `order_by=`, which has no first rows, it prints any.
+
+        Parameters
+        ----------
+        n
+            How many rows, 0 or more.
+        spark
+            Where to run, as in `collect`.
+        **options
+            Those of `collect`.
+
+        Examples
+        --------
+        >>> import penstock as ps
+        >>> ps.from_items([{"k": "a", "v": v} for v in range(9)]).map(w=lambda v: v / 2).show(2)
+        +-+-+---+
+        |k|v|  w|
+        +-+-+---+
+        |a|0|0.0|
+        |a|1|0.5|
+        +-+-+---+
+        only the first 2 rows
+        """
+        from penstock.report.listing import as_text
+
+        nodes.limit(self.node, n)
+        table = self._first(n + 1, spark, {"ordered": _is_ordered(self.node), **options})
+        print(as_text(table.slice(0, n), has_more=table.num_rows > n))
+
+    def _first(self, n: int, spark: Any, options: dict[str, Any]) -> pa.Table:
+        """The first rows of the result: the first of what each task has for it."""
+        leaf = nodes.limit(self.node, n, is_by_task=True)
+        return prepare(Leaf(leaf), spark=spark, **options).collect().slice(0, n)
 
     def to_pandas(self, spark: Any = None, **options: Any) -> Any:
         """Run the graph and gather the result as a pandas DataFrame. The options are those of `collect`.
@@ -323,7 +395,27 @@ class Running:
         return picture((self.node,))
 
     def _repr_html_(self) -> str:
-        return self.draw().svg()
+        """The first rows, where the data is in the memory of this process, and the picture."""
+        from penstock.report.listing import as_html
+
+        if not self.node.source.items.is_here:
+            return self.draw().svg()
+        try:
+            table = self._first(SHOWN + 1, False, {})
+        except PenstockError as error:
+            return f"<pre>{escape(str(error))}</pre>{self.draw().svg()}"
+        return as_html(table.slice(0, SHOWN), has_more=table.num_rows > SHOWN) + self.draw().svg()
+
+
+SHOWN = 20
+"""How many rows of a stream a notebook shows."""
+
+
+@dataclass(frozen=True)
+class Leaf(Running):
+    """A result that is no point of the user's graph."""
+
+    node: nodes.GraphNode
 
 
 def run(*streams: Running, spark: Any = None, **options: Any) -> tuple[pa.Table, ...]:
@@ -403,6 +495,11 @@ def _warn_of_skipped(made: Any) -> None:
             SkippedWarning,
             stacklevel=3,
         )
+
+
+def _is_ordered(node: nodes.GraphNode) -> bool:
+    """Whether the items of the source have an order: those of a DataFrame do by the columns that were named."""
+    return bool(getattr(node.source.items, "order_by", True))
 
 
 def _is_here(leaves: Sequence[nodes.GraphNode], spark: object) -> bool:

@@ -122,6 +122,18 @@ def table_of_dicts(name: str, items: Sequence[Mapping[str, Any]], schema: Any) -
     return pa.table(columns, names=list(names))
 
 
+def table_of_frame(name: str, frame: Any) -> pa.Table:
+    """A table of a pandas DataFrame, without its index. What pandas calls missing is a null."""
+    if not type(frame).__module__.startswith("pandas") or not hasattr(frame, "columns"):
+        raise GraphError(f"{name}: must be a DataFrame of pandas; got {type(frame).__name__}")
+    if not all(isinstance(column, str) for column in frame.columns):
+        raise GraphError(f"{name}: the columns must have names that are strings; got {list(frame.columns)}")
+    try:
+        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise GraphError(f"{name}: a column has no type of Arrow; {error}") from None
+
+
 def _column(name: str, key: str, values: Any, wanted: pa.DataType | None) -> pa.Array:
     try:
         made = pa.array(values, wanted)

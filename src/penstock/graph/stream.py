@@ -6,7 +6,7 @@ Every method makes one node and gives a new stream; the node checks itself. Noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -15,18 +15,21 @@ import pyarrow as pa
 
 from penstock.errors import GraphError
 from penstock.graph import nodes
+from penstock.graph.fields import Fields
 from penstock.graph.function import Undeclared
 from penstock.graph.record import Operator, Signal, State
 from penstock.graph.running import Running
-from penstock.graph.source import from_table, table_of_arrays, table_of_dicts
 from penstock.graph.window import TimeWindow, WholeWindow, Window, count_window
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Stream(Running):
+class Stream(Fields, Running):
     """A point of a graph, from which more can be built and which can be run."""
 
     node: nodes.GraphNode
+
+    def _at(self, node: nodes.GraphNode) -> Stream:
+        return Stream(node)
 
     # Items
 
@@ -113,37 +116,6 @@ class Stream(Running):
         """
         return Stream(nodes.MapColumns(self.node, function, dict(to)))
 
-    def select(self, *names: str, **renamed: str) -> Stream:
-        """Keep only these fields, in this order; `new="old"` renames.
-
-        >>> import penstock as ps
-        >>> ps.from_items([{"a": 1, "b": 2, "c": 3}]).select("c", x="a").collect().to_pydict()
-        {'c': [3], 'x': [1]}
-        """
-        if not all(isinstance(name, str) for name in names) or len({*names, *renamed}) < len(names) + len(renamed):
-            raise GraphError(f"select: takes different names of fields; got {[*names, *renamed]}")
-        return Stream(nodes.Select(self.node, dict(zip(names, names, strict=True)) | renamed))
-
-    def drop_nulls(self, *names: str) -> Stream:
-        """Leave out the items in which one of these fields (of all, where none is named) is null or holds a null.
-
-        Stands right after the source; the items keep their indices.
-
-        >>> import penstock as ps
-        >>> ps.from_items([{"v": 1}, {"v": None}]).drop_nulls("v").collect().to_pydict()
-        {'v': [1]}
-        """
-        return Stream(nodes.DropNulls(self.node, names or tuple(self.node.shape.fields)))
-
-    def fill_null(self, **values: Any) -> Stream:
-        """Put a value where a field is null. In a list, it is put for the elements that are null; a null list is empty.
-
-        >>> import penstock as ps
-        >>> ps.from_items([{"v": 1}, {"v": None}]).fill_null(v=0).collect().to_pydict()
-        {'v': [1, 0]}
-        """
-        return Stream(nodes.FillNull(self.node, values))
-
     # Regions
 
     def enumerate(self, field: str, *, as_: str, index: str | None = None) -> Stream:
@@ -213,7 +185,7 @@ class Stream(Running):
         {'k': ['a', 'b'], 'total': [3, 5]}
         """
         kept, shape = None if keep is None else _names(keep), self.node.shape
-        if shape.key is not None and not shape.regions:
+        if not shape.regions:
             return Stream(nodes.keyed_aggregate(self.node, results, WholeWindow(), kept))
         return Stream(nodes.Aggregate(self.node, results, kept))
 
@@ -341,7 +313,7 @@ class Stream(Running):
         >>> scaled.collect(control=[ps.at(1, Scale(10.0))]).to_pydict()
         {'v': [1.0, 20.0]}
         """
-        if not isinstance(self.node, nodes.Stateful):
+        if not isinstance(self.node, nodes.Stateful) or nodes.is_global_limit(self.node):
             raise GraphError(f"{self.node.label}: on: must come right after a map, filter or flat_map with state=")
         return Stream(self.node.on(signal, function, assigned))
 
@@ -519,41 +491,3 @@ class KeyRegions(Stream):
 
 def _names(given: str | Sequence[str]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else tuple(given)
-
-
-def from_arrow(data: Any, *, name: str = "arrow") -> Stream:
-    """A stream of the rows of an Arrow table, a record batch, or a dataset (which is read batch by batch).
-
-    >>> import penstock as ps
-    >>> import pyarrow as pa
-    >>> ps.from_arrow(pa.table({"v": [1, 2]})).collect().to_pydict()
-    {'v': [1, 2]}
-    """
-    return Stream(nodes.Source(from_table(f"source {name!r}", data), name))
-
-
-def from_items(items: Sequence[Mapping[str, Any]], *, schema: Any = None, name: str = "items") -> Stream:
-    """A stream of dicts. Every key is a field; `schema=` (names and types) is needed where there are no items.
-
-    >>> import penstock as ps
-    >>> ps.from_items([], schema={"v": float}).collect().num_rows
-    0
-    """
-    if not isinstance(items, Iterable) or isinstance(items, (str, bytes, Mapping)):
-        raise GraphError(f"source {name!r}: must be a list of dicts; got {type(items).__name__}")
-    table = table_of_dicts(f"source {name!r}", list(items), schema)
-    return Stream(nodes.Source(from_table(f"source {name!r}", table), name))
-
-
-def from_numpy(arrays: Any, *, name: str = "numpy") -> Stream:
-    """A stream of NumPy arrays: a dict of them, or a structured array. A two-dimensional array is a field of arrays.
-
-    The arrays are not copied, so they must not change while the stream is in use. What is masked is null.
-
-    >>> import numpy as np
-    >>> import penstock as ps
-    >>> ps.from_numpy({"v": np.arange(3)}).filter(lambda v: v > 0).collect().to_pydict()
-    {'v': [1, 2]}
-    """
-    table = table_of_arrays(f"source {name!r}", arrays)
-    return Stream(nodes.Source(from_table(f"source {name!r}", table), name))

@@ -196,6 +196,7 @@ class _Builder:
                 stage.outputs.append(Output(send, None, leaf))
 
     def _exchange(self, stage: Stage, found: Cutting, made: n.GraphNode) -> None:
+        made = self._limited(stage, found, made)
         arriving = self.given | emitted_until(found.before)
         below = handled_signals([*found.nodes, *(below for node in found.nodes for below in self.tree.below(node))])
         signals = tuple(sorted(below & arriving, key=lambda s: (s.__module__, s.__qualname__)))
@@ -220,6 +221,15 @@ class _Builder:
                 tells_split=stage.reads is None or keeps_places,
             ),
         )
+
+    def _limited(self, stage: Stage, found: Cutting, made: n.GraphNode) -> n.GraphNode:
+        """Send no more of each split than a limit downstream lets pass, so that no task reads more than that."""
+        limits = [node.limit.most for node in found.nodes if isinstance(node, n.Filter) and node.limit is not None]
+        if self.idle is not None or stage.is_keyed or len(limits) < len(found.nodes):
+            return made
+        limited = n.limit(made, max(limits), is_by_task=True)
+        limited.__dict__["numbered"] = self.tree.number[found.nodes[0]]
+        return limited
 
     def _repeats_places(self, stage: Stage, found: Cutting) -> bool:
         """Whether several items that leave a bucket of keys may have one place."""

@@ -87,10 +87,12 @@ class Cuts:
     # What each node needs
 
     def _look_at(self, node: n.Step) -> None:
+        if isinstance(node, n.Filter) and node.limit is not None and node.limit.is_by_task:
+            return
         if isinstance(node, n.KeyedAggregate) or (isinstance(node, n.Stateful) and node.state is not None):
             key = node.given.key
             if key is None:
-                self._gather(node, f"the state of {node.label} has no key, so every item may change it")
+                self._gather(node, _of_all(node))
             else:
                 self._look_at_key(node, key, "a state for each key")
         elif isinstance(node, n.LateItems) and node.given.key is not None:
@@ -267,6 +269,15 @@ class Cuts:
             return f"{meet.label} brings together streams of which only {some} spread by {deepest.label}"
         labels = " and ".join(key.label for key in keys)
         return f"{meet.label} brings together streams that are spread each by itself, by {labels}"
+
+
+def _of_all(node: n.GraphNode) -> str:
+    """Why a node needs all items of the stream."""
+    if n.is_global_limit(node):
+        return f"{node.label} counts the items of the whole stream"
+    if isinstance(node, n.KeyedAggregate):
+        return f"{node.label} takes all items of the stream"
+    return f"the state of {node.label} has no key, so every item may change it"
 
 
 def emitted_before(node: n.GraphNode) -> set[type[Signal]]:

@@ -14,7 +14,8 @@ import pyarrow as pa
 from penstock.engine.context_costs import kept_constants
 from penstock.engine.run import Run
 from penstock.errors import GraphError
-from penstock.graph.stream import Stream, from_arrow, from_numpy
+from penstock.graph.read import from_arrow, from_numpy
+from penstock.graph.stream import Stream
 
 ITEMS, REPEATS, TIMES = 1 << 17, 5, 3
 NARROW, WIDE, FIELDS, MANY, REGION = 1 << 10, 1 << 14, 8, 1 << 20, 16

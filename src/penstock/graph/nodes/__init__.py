@@ -13,6 +13,7 @@ from penstock.graph.nodes.items import (
     Filter,
     FlatMap,
     Handler,
+    Limit,
     Map,
     MapColumns,
     Select,
@@ -24,6 +25,7 @@ from penstock.graph.nodes.items import (
 from penstock.graph.nodes.joins import Join, Meet, Merge, stem
 from penstock.graph.nodes.keyed import Emit, KeyBy, key_by
 from penstock.graph.nodes.keyed_aggregate import KeyedAggregate, KeyedRegions, keyed_aggregate
+from penstock.graph.nodes.limit import is_global_limit, limit
 from penstock.graph.nodes.regions import Aggregate, Close, Enumerate, Regions, Through
 from penstock.graph.nodes.stage import PLACE, Received, Send
 from penstock.graph.nodes.watermark_nodes import EmitWatermark, LateItems, late_items, timed_of
@@ -76,6 +78,7 @@ __all__ = [
     "KeyedAggregate",
     "KeyedRegions",
     "LateItems",
+    "Limit",
     "Map",
     "MapColumns",
     "Meet",
@@ -92,9 +95,11 @@ __all__ = [
     "Through",
     "can_have_copies",
     "flexible",
+    "is_global_limit",
     "key_by",
     "keyed_aggregate",
     "late_items",
+    "limit",
     "on_core",
     "resolve",
     "stem",

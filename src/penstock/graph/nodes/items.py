@@ -162,15 +162,34 @@ def names_of(names: Any) -> tuple[str, ...]:
     return names if isinstance(names, tuple) else (names,)
 
 
+@dataclass(frozen=True)
+class Limit:
+    """How many items a limit lets pass: of the whole stream or, where it saves work upstream of one, of each task."""
+
+    most: int
+    is_by_task: bool = False
+
+    def __str__(self) -> str:
+        return f"limit {self.most}" + (" of each task" if self.is_by_task else "")
+
+
 @dataclass(frozen=True, eq=False)
 class Filter(Stateful):
     """Keep the items for which a function is true."""
 
     given_function: Any = None
+    limit: Limit | None = None
+    """Where the function counts items and lets the first of them pass: how many, and of what."""
 
     @property
     def label(self) -> str:
-        return "filter"
+        return "filter" if self.limit is None else str(self.limit)
+
+    @property
+    def given(self) -> Shape:
+        """The shape of the items that arrive; a limit counts them all, whatever their keys."""
+        shape = super().given
+        return shape if self.limit is None else replace(shape, key=None, key_depth=0, unkeyed="")
 
     @cached_property
     def predicate(self) -> Function:

@@ -77,7 +77,7 @@ class KeyedAggregate(Stateful):
 
     def _shape(self) -> Shape:
         self._must_be_clear(self.given, "its windows")
-        if self.given.key is None or self.given.depth:
+        if self.given.depth or (self.given.key is None and not isinstance(self.window, WholeWindow)):
             raise self.fail(_nowhere(self.given))
         if not self.given_results:
             raise self.fail("must give at least one result; got none; write aggregate(total=ps.sum('v'))")
@@ -92,9 +92,8 @@ class KeyedAggregate(Stateful):
             return
         t = self.given.scope.get(result.field or "")
         if result.kind == "to_list":
-            raise self.fail(
-                f"{result} would hold all items of all keys in memory; collect lists inside a region before key_by"
-            )
+            has = "all items of all keys" if self.given.key is not None else "all items of the stream"
+            raise self.fail(f"{result} would hold {has} in memory; make lists inside a region before")
         if result.kind in ("first", "last") and t is not None and not types.is_scalar(t):
             raise self.fail(f"{result} by key takes numbers and times, whose size is fixed; {result.field!r} is {t}")
 

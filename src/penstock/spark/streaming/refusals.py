@@ -22,9 +22,9 @@ def refuse_endings(tree: Tree, wanted: Wanted = NO_EXPIRY) -> None:
         if isinstance(node, n.Step) and not _ends(node, wanted):
             if isinstance(node, n.KeyedAggregate) and isinstance(node.window, WholeWindow):
                 raise GraphError(
-                    f"start: {node.label}: gives its rows when the stream ends, and a running stream does not end; put "
-                    f"a window before it, .window(count=...) or .window(field, length=...), or have keys end that are "
-                    f"idle, with expire_after="
+                    f"start: {node.label}: gives its rows when the stream ends, and a running stream does not end; "
+                    f"{_HAVE_KEYS if node.given.key is None else ''}put a window before it, .window(count=...) or "
+                    f".window(field, length=...), or have keys end that are idle, with expire_after="
                 )
             if isinstance(node, n.FlatMap) and node.has_end:
                 raise GraphError(

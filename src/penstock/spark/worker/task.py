@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from penstock.engine.build import Runner
+from penstock.engine.enough import items_at_a_time
 from penstock.engine.intake import Arrival, Batch, arriving, no_items
 from penstock.engine.run import Run
 from penstock.engine.scheduler import Scheduler
@@ -224,8 +225,9 @@ def _splits_in(
     used: list[str] | None = None,
 ) -> Given:
     source, placer = program.stages[0].leaves[0].source, program.placer
+    most = SPLIT_ITEMS if used is not None else items_at_a_time(Tree(program.stages[0].leaves), SPLIT_ITEMS)
     used = _read_columns(program) if used is None else used
-    at_most = program.options.get("batch_items") or SPLIT_ITEMS
+    at_most = program.options.get("batch_items") or most
     is_guarded = program.options.get("on_error") == "skip"
     if base is None:
         base = program.bases.get(splits[0][0], 0) if splits else 0
