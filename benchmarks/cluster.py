@@ -25,10 +25,10 @@ from benchmarks import files
 from benchmarks.standalone import SETTINGS, running, until
 from penstock.errors import JobError
 from penstock.examples import spike_detection, taxi
-from penstock.graph.scale import scale
 from penstock.spark.driver.task_cores import machine_of
 from penstock.text import table
 from penstock.tune.job_profile import JobProfile
+from penstock.tune.scale_stream import scale
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

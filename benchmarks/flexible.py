@@ -30,6 +30,7 @@ from benchmarks.benchmark import Benchmark, Report
 from benchmarks.records import Answer, Case, Peer, Run, Speeds, Target
 from benchmarks.speeds import best_runs, best_speeds
 from examples import cfar, dedup, des, jpeg, value_at_risk
+from penstock import tune
 from penstock.graph import nodes as n
 from penstock.plan.balance import balanced, choose, dearest, loops_of
 from penstock.plan.node_profile import Profile
@@ -141,7 +142,7 @@ def run(leaf: ps.Stream, options: dict[str, Any], ideal: float | None = None) ->
 def flexed(
     leaf: ps.Stream, items: int, sample: int, width: int = 4096, block: int | None = None, **options: Any
 ) -> Flexed:
-    return Flexed(leaf, items, leaf.profile(sample, width=width), block, options)
+    return Flexed(leaf, items, tune.profile(leaf, sample, width=width), block, options)
 
 
 # The cases
@@ -269,7 +270,9 @@ def histogram() -> Chart:
     table = pa.Table.from_batches(cfar.pieces(4000, share=0.073, burst=BURST))
     leaf = cfar.build(ps.from_arrow(table), work_us=32)
     samples = next(
-        node.samples for node in leaf.profile(4000, width=1).nodes if "kinds" in node.name and "cells" in node.name
+        node.samples
+        for node in tune.profile(leaf, 4000, width=1).nodes
+        if "kinds" in node.name and "cells" in node.name
     )
     counts, edges = np.histogram(1e6 * np.array(samples), 40)
     points = tuple((float(at), float(count)) for at, count in zip((edges[1:] + edges[:-1]) / 2, counts, strict=True))

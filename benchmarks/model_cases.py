@@ -19,11 +19,13 @@ import pyarrow as pa
 import penstock as ps
 from benchmarks import model_graphs as made
 from benchmarks.records import Answer, Facts, Peer
+from penstock import tune
 from penstock.plan.node_profile import Profile
+from penstock.tune.machine_costs import machine_costs
 from penstock.tune.model import Arc, Drawn, Net, Platform, Task, net_of
 from penstock.tune.model.simulate import NetSimulation
 from penstock.tune.plan_search import every_mapping
-from penstock.tune.run_model import Model
+from penstock.tune.run_model import Model, model
 
 CORES = 2
 PROFILES = 3
@@ -48,7 +50,7 @@ class Program:
         given = {name: value for name, value in options.items() if name in ("cores", "flexible", "block_items")}
         if not isinstance(options.get("mapping"), Profile):
             given["mapping"] = options.get("mapping")
-        return self.leaf.model(self.profile, capacities=options.get("capacity"), **given)
+        return model((self.leaf.node,), self.profile, machine_costs(), capacities=options.get("capacity"), **given)
 
     def foreseen(self, options: Mapping[str, Any]) -> Facts:
         """What the model says of a run with these options."""
@@ -87,7 +89,7 @@ def answered(leaf: ps.Stream) -> tuple[pa.Table, int]:
 
 def profiled(leaf: ps.Stream, sample: int = SAMPLE, width: int = made.BLOCK) -> Profile:
     """The best of a few profiles: the one in which all nodes together took the least time."""
-    found = [leaf.profile(sample, width=width) for _ in range(PROFILES)]
+    found = [tune.profile(leaf, sample, width=width) for _ in range(PROFILES)]
     return min(found, key=lambda profile: sum(node.seconds for node in profile.nodes))
 
 
@@ -162,7 +164,7 @@ def adviser_peers(seed: int, tasks: int, seconds: float, kept: int, screened_s: 
     graph = made.random_graph(seed, tasks)
     best = screen(graph, items_for(screened_s, graph.total_ns / CORES))[:kept]
     program, streams, right = prepared(graph, items_for(seconds, graph.total_ns / CORES))
-    advice: Any = program.leaf.advise(CORES, profile=program.profile)
+    advice: Any = tune.advise(program.leaf, CORES, profile=program.profile)
     peers = [program.peer("advice", {"plan": advice}, right, {"predicted": advice.steps[-1].throughput})]
     peers.append(program.peer("one", {}, right))
     for cores, flexible in best:

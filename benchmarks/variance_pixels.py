@@ -16,7 +16,6 @@ import pyarrow as pa
 import penstock as ps
 from benchmarks.records import Answer
 from examples.variance import PIXELS
-from penstock.engine import run as engine
 from penstock.engine.statistics import Firing
 
 
@@ -61,7 +60,7 @@ def graph(source: ps.Stream, *, filtered: bool) -> ps.Stream:
 
 def by_pixels(given: pa.Table, filtered: bool, options: dict[str, Any]) -> Answer:
     """The answer of a run unfused, and of one that is traced, how long its images stayed."""
-    run: engine.Run = graph(ps.from_arrow(given), filtered=filtered).prepare(fuse=False, **options)
+    run: Any = graph(ps.from_arrow(given), filtered=filtered).prepare(fuse=False, **options)
     found = run.collect().select(["image", "deviation"])
     beats = sum(channel.counts.beats for channel in run.parts.channels.values())
     delays = delay_facts(run.statistics().firings) if run.options.trace else {}

@@ -76,11 +76,10 @@ LAZY_EXCEPTIONS: dict[str, frozenset[str]] = {
     "plan/passes/write_loops.py": frozenset({"codegen"}),
     "plan/passes/size.py": frozenset({"codegen"}),
     # collect, write, explain and show are methods of a stream: the front door calls the layers behind it.
-    "graph/running.py": frozenset({"engine", "plan", "report", "spark", "tune"}),
+    "graph/running.py": frozenset({"report", "spark"}),
+    "graph/prepare.py": frozenset({"engine", "spark", "tune"}),
     # the model of a run can be looked at.
     "tune/run_model.py": frozenset({"report"}),
-    # scale is one of them, and asks the model too.
-    "graph/scale.py": frozenset({"plan", "spark", "tune"}),
     # a prediction draws its own curve.
     "tune/scaling.py": frozenset({"report"}),
     # from_spark is a front door too.

@@ -1,5 +1,7 @@
 """Penstock: irregular, stateful streams with precise control, at the speed of compiled columns."""
 
+from typing import TYPE_CHECKING
+
 from penstock.engine.clock import VirtualClock
 from penstock.errors import (
     CheckpointError,
@@ -20,7 +22,10 @@ from penstock.errors import (
 )
 from penstock.graph.aggregate import count, first, last, max, mean, min, sum, to_list, variance
 from penstock.graph.align import align, merge
+from penstock.graph.foreign import FUNCTIONS, hint
 from penstock.graph.function import returns
+from penstock.graph.prepare import prepare, run
+from penstock.graph.prepared_run import PreparedRun
 from penstock.graph.read import (
     from_arrow,
     from_items,
@@ -33,7 +38,6 @@ from penstock.graph.read import (
     read_text,
 )
 from penstock.graph.record import Fold, Operator, Signal, State
-from penstock.graph.running import prepare, run
 from penstock.graph.sink import spark_sink
 from penstock.graph.stream import Stream
 from penstock.graph.tree import at
@@ -56,6 +60,7 @@ __all__ = [
     "Operator",
     "OutputError",
     "PenstockError",
+    "PreparedRun",
     "SessionError",
     "SettingWarning",
     "Signal",
@@ -90,3 +95,9 @@ __all__ = [
     "to_list",
     "variance",
 ]
+
+
+if not TYPE_CHECKING:  # an editor knows the names that there are
+
+    def __getattr__(name: str) -> object:
+        raise AttributeError(f"module 'penstock' has no {name!r}{hint(name, FUNCTIONS, __all__)}")

@@ -12,7 +12,7 @@ import pytest
 from tests.graph.test_limit import GRAPHS, items
 from tests.property.graphs import Case
 from tests.spark import simulated
-from tests.spark.stream.running import item, running, source
+from tests.spark.streaming.running import item, running, source
 
 import penstock as ps
 from penstock.graph import nodes, reference
@@ -68,6 +68,8 @@ def test_on_spark(spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert counts.head(2, spark, **how).to_pylist() == [{"k": 0, "n": 180}, {"k": 1, "n": 180}]
     assert stream.aggregate(n=ps.count(), v=ps.sum("v")).collect(spark, **how).to_pylist() == [{"n": 900, "v": 404550}]
     rare.select("v").show(1, spark, **how)
+    assert next(rare.batches(spark, ordered=True, **how)).to_pydict()["v"][0] == 99
+    assert pa.Table.from_batches(counts.batches(spark, ordered=True, **how)).equals(counts.collect(spark=False))
     frame = ps.from_spark(spark.createDataFrame([(1,)], "v int"))
     frame.show(1, spark, compile=False)
     assert capsys.readouterr().out == SHOWN

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import penstock as ps
+from penstock import tune
 from penstock.errors import GraphError, ModelError
 from penstock.tune.job_profile import JobProfile
 from penstock.tune.scaling import Scaling
@@ -43,7 +44,7 @@ def keyed(folder: Path) -> ps.Stream:
 
 @pytest.fixture(scope="module")
 def foreseen(spark: SparkSession, folder: Path) -> Scaling:
-    return keyed(folder).scale([1, 2, 64], spark=spark, **SAMPLE)  # type: ignore[arg-type]
+    return tune.scale(keyed(folder), [1, 2, 64], spark=spark, **SAMPLE)  # type: ignore[arg-type]
 
 
 def test_the_profile_has_all_runs(foreseen: Scaling) -> None:
@@ -79,18 +80,18 @@ def test_what_is_foreseen_is_sane(foreseen: Scaling) -> None:
 
 def test_a_profile_serves_again_and_for_other_data(foreseen: Scaling, folder: Path) -> None:
     kept = JobProfile.from_json(foreseen.profile.json())
-    own = keyed(folder).scale([1, 2], profile=kept)
+    own = tune.scale(keyed(folder), [1, 2], profile=kept)
     assert own.seconds(2) == pytest.approx(foreseen.seconds(2))
-    rows = keyed(folder).scale([1], {"rows": 1000 * ROWS}, profile=kept)
-    times = keyed(folder).scale([1], {"times": 1000}, profile=kept)
+    rows = tune.scale(keyed(folder), [1], {"rows": 1000 * ROWS}, profile=kept)
+    times = tune.scale(keyed(folder), [1], {"times": 1000}, profile=kept)
     assert rows.data.bytes == pytest.approx(times.data.bytes, rel=0.05)
     assert rows.seconds(1) > own.seconds(1)
-    assert keyed(folder).scale([4], 10**9, profile=kept, stragglers=(0.5, 4.0)).points[0].causes["stragglers"] > 0
+    assert tune.scale(keyed(folder), [4], 10**9, profile=kept, stragglers=(0.5, 4.0)).points[0].causes["stragglers"] > 0
 
 
 def test_results_may_be_written(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     stream = ps.read_parquet(folder).filter(lambda value: value > 3)
-    found = stream.scale([1, 4], spark=spark, sink="parquet", folder=tmp_path, **SAMPLE)  # type: ignore[arg-type]
+    found = tune.scale(stream, [1, 4], spark=spark, sink="parquet", folder=tmp_path, **SAMPLE)  # type: ignore[arg-type]
     assert [stage.kind for stage in found.cost.stages] == ["split"]
     assert found.profile.sink == "parquet"
     assert not list(tmp_path.iterdir())
@@ -99,27 +100,27 @@ def test_results_may_be_written(spark: SparkSession, folder: Path, tmp_path: Pat
 def test_a_profile_of_another_graph(foreseen: Scaling, folder: Path) -> None:
     other = ps.read_parquet(folder).filter(lambda value: value > 3)
     with pytest.raises(GraphError, match="the profile must be one of the same graph, whose stages are stage 1"):
-        other.scale([1], profile=foreseen.profile)
+        tune.scale(other, [1], profile=foreseen.profile)
     with pytest.raises(GraphError, match="one of a run to 'csv'; got one to 'collect'"):
-        keyed(folder).scale([1], profile=foreseen.profile, sink="csv")
+        tune.scale(keyed(folder), [1], profile=foreseen.profile, sink="csv")
 
 
 @pytest.mark.parametrize("data", [0, -5, "much", True, {}, {"rows": 0}, {"rows": 1, "bytes": 2}, {"lines": 5}])
 def test_wrong_data(data: object, folder: Path) -> None:
     with pytest.raises(GraphError, match="data= must be a number of bytes"):
-        keyed(folder).scale([1], data)
+        tune.scale(keyed(folder), [1], data)
 
 
 def test_what_cannot_be_measured(spark: SparkSession, folder: Path) -> None:
     with pytest.raises(GraphError, match="got a DataFrame of Spark; write it to files"):
-        ps.from_spark(spark.range(10)).map(w=lambda id: id + 1).scale([1])
+        tune.scale(ps.from_spark(spark.range(10)).map(w=lambda id: id + 1), [1])
     with pytest.raises(GraphError, match="the source must have items to measure; got none"):
-        ps.from_items([], schema={"v": int}).map(w=lambda v: v + 1).scale([1], spark=spark)
+        tune.scale(ps.from_items([], schema={"v": int}).map(w=lambda v: v + 1), [1], spark=spark)
     with pytest.raises(GraphError, match="got spark=False"):
-        keyed(folder).scale([1], spark=False)
+        tune.scale(keyed(folder), [1], spark=False)
     with pytest.raises(ModelError, match="executors must be a whole number of at least 1; got 0"):
-        keyed(folder).scale([1, 0])
+        tune.scale(keyed(folder), [1, 0])
     with pytest.raises(GraphError, match="sink must be one of 'collect', 'parquet', 'csv', 'json'; got 'orc'"):
-        keyed(folder).scale([1], sink="orc")
+        tune.scale(keyed(folder), [1], sink="orc")
     with pytest.raises(GraphError, match="sample must be a whole number"):
-        keyed(folder).scale([1], spark=spark, sample=0)
+        tune.scale(keyed(folder), [1], spark=spark, sample=0)

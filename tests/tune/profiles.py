@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from penstock.plan.balance import loops_of
 from penstock.plan.node_profile import NodeProfile, Profile
 from penstock.text import distinct
 from penstock.tune.machine_costs import MachineCosts
+from penstock.tune.run_model import Model, model
 
 IDEAL = MachineCosts(*[0] * len(fields(MachineCosts)))
 """A machine on which the engine costs nothing."""
@@ -26,6 +28,11 @@ def chain(count: int = 1000) -> tuple[ps.Stream, ...]:
     first = ps.from_numpy({"v": np.arange(count)}, name="numbers").map(a=lambda v: v * v)
     second = first.map(b=lambda a, state: a + state.now, state=Total)
     return first, second, second.map(c=lambda b: b + 1)
+
+
+def model_of(stream: ps.Stream, profile: Profile, *, machine: MachineCosts, **options: Any) -> Model:
+    """The model of a run of a stream."""
+    return model((stream.node,), profile, machine, **options)
 
 
 def profiled(stream: ps.Stream, *per_item_s: float, items: int = 100_000, passing_s: float = 0.0) -> Profile:

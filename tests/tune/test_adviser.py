@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
-from tests.tune.profiles import IDEAL, USUAL, chain, profiled, varying
+from tests.tune.profiles import IDEAL, USUAL, chain, model_of, profiled, varying
 
 import penstock as ps
+from penstock import tune
 from penstock.errors import PenstockError
 from penstock.plan.balance import loops_of
 from penstock.plan.node_profile import Profile
@@ -25,7 +26,7 @@ HERE: dict[str, Any] = {"spark": False, "compile": False}
 
 def advised(costs: tuple[float, ...], cores: int = 2, machine: MachineCosts = USUAL, **options: Any) -> Advice:
     last = chain()[2]
-    return last.advise(cores, profile=profiled(last, *costs), machine=machine, **options)
+    return tune.advise(last, cores, profile=profiled(last, *costs), machine=machine, **options)
 
 
 # The best of simple pipelines
@@ -78,10 +79,10 @@ def test_what_runs_as_plain_python_gains_nothing_by_cores() -> None:
     """It holds Python's lock: functions that do not compile, and those over columns."""
     last = chain()[2]
     profile = profiled(last, 8e-6, 8e-6, 8e-6)
-    assert last.advise(2, profile=profile, machine=USUAL).gain > 1.9
-    advice = last.advise(2, profile=python(profile), machine=USUAL)
+    assert tune.advise(last, 2, profile=profile, machine=USUAL).gain > 1.9
+    advice = tune.advise(last, 2, profile=python(profile), machine=USUAL)
     assert (advice.plan.cores, advice.gain) == (1, 1.0)
-    some = last.advise(2, profile=python(profile, "map 'a'", "map 'b'"), machine=USUAL)
+    some = tune.advise(last, 2, profile=python(profile, "map 'a'", "map 'b'"), machine=USUAL)
     assert 1.3 < some.gain <= 1.5
     assert not {"map 'a'", "map 'b'"} & dict(some.plan.flexible).keys()
 
@@ -89,8 +90,8 @@ def test_what_runs_as_plain_python_gains_nothing_by_cores() -> None:
 def test_a_profile_knows_what_runs_as_plain_python() -> None:
     items = ps.from_numpy({"v": np.arange(1000)})
     stream = items.map(a=lambda v: v + 1).map_columns(lambda a: pc.add(a, 1), to={"b": int})
-    assert [node.is_python for node in stream.profile(1000).nodes] == [False, True]
-    assert [node.is_python for node in stream.profile(1000, compile=False).nodes] == [True, True]
+    assert [node.is_python for node in tune.profile(stream, 1000).nodes] == [False, True]
+    assert [node.is_python for node in tune.profile(stream, 1000, compile=False).nodes] == [True, True]
 
 
 def test_no_gain_above_the_cores_is_promised() -> None:
@@ -99,7 +100,7 @@ def test_no_gain_above_the_cores_is_promised() -> None:
     profile = profiled(last, 4e-6, 4e-6, 4e-6)
     odd = replace(profile, fused_s=10 * sum(node.seconds for node in profile.nodes))
     for cores in (2, 3):
-        advice = last.advise(cores, profile=odd, machine=USUAL)
+        advice = tune.advise(last, cores, profile=odd, machine=USUAL)
         assert advice.gain <= cores
         assert all(step.throughput <= cores * advice.steps[0].throughput * (1 + 1e-9) for step in advice.steps)
 
@@ -112,12 +113,12 @@ def test_it_is_as_good_as_the_best_of_all_mappings() -> None:
     """Simulated one by one, none of all mappings is better than the advice."""
     first, second, last = chain()
     profile = profiled(last, 3e-6, 4e-6, 2e-6)
-    advice = last.advise(3, profile=profile, machine=USUAL)
+    advice = tune.advise(last, 3, profile=profile, machine=USUAL)
     speeds = []
     for mapped in every_mapping(3, 3):
         if max(mapped):
             homes = dict(zip((first, second, last), mapped, strict=True))
-            model = last.model(profile, cores=max(mapped) + 1, mapping=homes, block_items=1024, machine=USUAL)
+            model = model_of(last, profile, cores=max(mapped) + 1, mapping=homes, block_items=1024, machine=USUAL)
             speeds.append(advice.items / model.seconds(advice.items))
     assert advice.steps[-1].throughput >= max(speeds) / 1.05
 
@@ -127,7 +128,7 @@ def test_many_nodes_on_many_cores() -> None:
     for at in range(1, 10):
         stream = stream.map(**{f"x{at}": lambda v: v * 2})
     costs = [1e-6, 3e-6, 1e-6, 1e-6, 2e-6, 5e-6, 1e-6, 2e-6, 2e-6, 2e-6]
-    advice = stream.advise(4, profile=profiled(stream, *costs), machine=IDEAL)
+    advice = tune.advise(stream, 4, profile=profiled(stream, *costs), machine=IDEAL)
     assert advice.gain > 3.6
     assert stream.collect(plan=advice, **HERE).equals(stream.collect(**HERE))
 
@@ -139,7 +140,7 @@ def test_copies_where_the_bottleneck_moves() -> None:
     slow, fast = (6e-6,) * 50, (2e-6,) * 50
     found = varying(last, slow + fast, fast + slow, items=400_000)
     whole = replace(found, sample=2 * found.sample)  # a sample that the stream did not fill is all of it
-    advice = last.advise(2, profile=whole, machine=USUAL)
+    advice = tune.advise(last, 2, profile=whole, machine=USUAL)
     assert advice.plan.flexible
     assert advice.gain > 1.6  # without copies it is 8 / 6
 
@@ -150,7 +151,7 @@ def test_copies_are_where_their_items_come_from_if_that_is_nearly_as_good() -> N
     for name in "abcd":
         stream = stream.map(**{name: lambda v: v + 1})
     costs = (14e-6, 26e-6, 26e-6, 24e-6)
-    plan = stream.advise(2, profile=profiled(stream, *costs), machine=IDEAL).plan
+    plan = tune.advise(stream, 2, profile=profiled(stream, *costs), machine=IDEAL).plan
     ((flexible, copies),) = plan.flexible
     at = [name for name, _ in plan.mapping].index(flexible)
     assert (plan.cores, copies) == (2, 1)
@@ -161,8 +162,8 @@ def test_copies_are_where_their_items_come_from_if_that_is_nearly_as_good() -> N
 def test_a_short_stream_is_over_before_cores_have_gained_something() -> None:
     last = chain()[2]
     profile = profiled(last, 4e-8, 1e-8, 5e-8, items=1000)
-    assert last.advise(2, profile=profile, machine=USUAL).plan.cores == 2
-    assert last.advise(2, profile=replace(profile, sample=100_000), machine=USUAL).plan.cores == 1
+    assert tune.advise(last, 2, profile=profile, machine=USUAL).plan.cores == 2
+    assert tune.advise(last, 2, profile=replace(profile, sample=100_000), machine=USUAL).plan.cores == 1
 
 
 # Latency and memory
@@ -184,7 +185,7 @@ def test_on_one_core_a_small_width_gives_results_soon() -> None:
 def test_channels_are_within_the_memory() -> None:
     last = chain(300)[2]
     profile = profiled(last, 4e-6, 1e-6, 5e-6)
-    advice = last.advise(2, profile=profile, machine=IDEAL, memory=16_000)
+    advice = tune.advise(last, 2, profile=profile, machine=IDEAL, memory=16_000)
     assert advice.plan.capacity is not None
     assert 2 * 8 * advice.plan.capacity <= 16_000
     assert last.collect(plan=advice, **HERE).equals(last.collect(**HERE))
@@ -248,7 +249,7 @@ def test_a_plan_is_what_was_modelled() -> None:
 def test_nodes_of_one_name_are_told_apart() -> None:
     source = ps.from_numpy({"v": np.arange(200)})
     twice = source.filter(lambda v: v > 5).filter(lambda v: v % 2 == 0)
-    advice = twice.advise(2, profile=profiled(twice, 4e-6, 4e-6), machine=IDEAL)
+    advice = tune.advise(twice, 2, profile=profiled(twice, 4e-6, 4e-6), machine=IDEAL)
     assert dict(advice.plan.mapping) == {"filter": 0, "filter #2": 1}
     assert twice.collect(plan=advice, **HERE).equals(twice.collect(**HERE))
 
@@ -257,7 +258,7 @@ def test_streams_that_meet() -> None:
     source = ps.from_numpy({"v": np.arange(200)})
     joined = ps.align(source.map(a=lambda v: v + 1), source.map(b=lambda v: v + 2))
     profile = profiled(joined, *(1e-6 for _ in loops_of((joined.node,))))
-    advice = joined.advise(2, profile=profile, machine=IDEAL)
+    advice = tune.advise(joined, 2, profile=profile, machine=IDEAL)
     assert advice.plan.cores == 2
     assert joined.collect(plan=advice, **HERE).equals(joined.collect(**HERE))
 
@@ -272,7 +273,10 @@ def test_no_plan_is_as_none_given() -> None:
 REFUSED: list[tuple[Callable[[ps.Stream, Advice], Any], str]] = [
     (lambda s, a: s.collect(spark=False, plan=a, cores=2), "run: plan= stands for cores= too; give one of both"),
     (lambda s, a: s.prepare(plan=a, mapping={s: 1}, capacity=5), "plan= stands for mapping=, capacity= too"),
-    (lambda s, a: s.collect(plan="fast"), "run: plan= takes an advice, as stream.advise() gives; got 'fast'"),
+    (
+        lambda s, a: s.collect(plan="fast"),
+        "run: plan= takes an advice, as of tune.advise(stream); got 'fast'",
+    ),
     (
         lambda s, a: s.filter(lambda c: c > 1).collect(plan=a),
         "whose nodes are map 'a', map 'b', map 'c'; this graph differs: it has filter besides; ask for another",
@@ -281,14 +285,17 @@ REFUSED: list[tuple[Callable[[ps.Stream, Advice], Any], str]] = [
         lambda s, a: ps.from_numpy({"v": np.arange(3)}).map(a=lambda v: v).collect(plan=a),
         "this graph differs: it lacks map 'b', map 'c'; ask",
     ),
-    (lambda s, a: s.advise(0, machine=IDEAL), "advise: cores must be a whole number of at least 1; got 0"),
-    (lambda s, a: s.advise(2, memory=-5, machine=IDEAL), "advise: memory must be a whole number of at least 1; got -5"),
+    (lambda s, a: tune.advise(s, 0, machine=IDEAL), "advise: cores must be a whole number of at least 1; got 0"),
     (
-        lambda s, a: s.advise(2, objective="speed", machine=IDEAL),
+        lambda s, a: tune.advise(s, 2, memory=-5, machine=IDEAL),
+        "advise: memory must be a whole number of at least 1; got -5",
+    ),
+    (
+        lambda s, a: tune.advise(s, 2, objective="speed", machine=IDEAL),
         "advise: the objective must be 'throughput' or 'latency'; got 'speed'",
     ),
     (
-        lambda s, a: s.advise(2, profile=profiled(s.map(d=lambda c: c), 1.0, 1.0, 1.0, 1.0), machine=IDEAL),
+        lambda s, a: tune.advise(s, 2, profile=profiled(s.map(d=lambda c: c), 1.0, 1.0, 1.0, 1.0), machine=IDEAL),
         "profile: must be one of the same graph",
     ),
 ]

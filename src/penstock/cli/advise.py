@@ -6,6 +6,7 @@ import tempfile
 
 from rich.console import Console
 
+from penstock import tune
 from penstock.cli.apps import app_of
 from penstock.errors import GraphError
 
@@ -32,10 +33,10 @@ def advise(
             app.module.generate(folder, app.size if size is None else size, seed, **of_data)
         stream = app.stream(path or folder, own)
         with console.status(f"measuring {target}"):
-            profile = stream.profile(sample)
+            profile = tune.profile(stream, sample)
         if not any(node.items for node in profile.nodes):
             raise GraphError(f"advise: {target} had nothing to do; give it data")
         with console.status("looking for the best way to run it"):
-            advice = stream.advise(cores, memory=memory, objective=objective, profile=profile)
+            advice = tune.advise(stream, cores, memory=memory, objective=objective, profile=profile)
     console.print(f"what the nodes of {target} cost, measured on {profile.sample:,} items at most")
     console.print(f"{profile}\n\n{advice}")

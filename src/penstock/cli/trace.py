@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 import penstock as ps
+from penstock import tune
 from penstock.cli.apps import app_of
 from penstock.errors import GraphError, OutputError
 from penstock.plan.balance import choose, dearest, loops_of
@@ -63,7 +64,7 @@ def trace_run(
     options |= {"spark": False, "fuse": False, "trace": True}
     first = _run(stream, **options)
     width = width or max(1, max(node.items for node in first.nodes) // FIRINGS)
-    profile = stream.profile(SAMPLE, width=width)
+    profile = tune.profile(stream, SAMPLE, width=width)
     if is_flexible and cores > 1:
         loops = loops_of((stream.node,))
         node = choose(loops, profile, cores).flexible or dearest(loops, profile)

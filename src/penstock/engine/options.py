@@ -7,12 +7,12 @@ import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from difflib import get_close_matches
 from numbers import Integral
 from typing import Any
 
 from penstock.engine.statistics import Statistics
 from penstock.errors import GraphError
+from penstock.graph.run_options import KNOWN, hint_of_option
 from penstock.plan.node_profile import Profile
 
 CONTEXTS = ("auto", "sparse", "dense", "lane")
@@ -101,9 +101,8 @@ class Options:
         known = [each.name for each in fields(cls)]
         for name in given:
             if name not in known:
-                close = get_close_matches(name, known, 1)
-                hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"
-                raise GraphError(f"run: {name!r} is no option; {hint}")
+                reason = "it is one of another call" if name in KNOWN else hint_of_option(name)
+                raise GraphError(f"run: {name!r} is no option here; {reason}")
         return cls(**given)
 
     def __post_init__(self) -> None:

@@ -18,6 +18,7 @@ from penstock.engine.statistics import Statistics, Trace
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.letters import first_of_each, table_of
+from penstock.graph.prepared_run import PreparedRun
 from penstock.graph.reference import Result
 from penstock.graph.signal_indices import resolve_indices
 from penstock.graph.tree import At, Places, check_signals
@@ -31,7 +32,7 @@ SAMPLE, SAMPLE_BYTES = 1 << 14, 1 << 24
 """How many items, or bytes of them, are measured where the run is to choose which node is flexible."""
 
 
-class Run:
+class Run(PreparedRun):
     """One run of some results of a graph, with its options. It can be run once.
 
     `plan` is what was decided before, `parts` what runs, `memory` what the loops remember, and `trace` what is noted.
@@ -81,9 +82,13 @@ class Run:
 
     # Results
 
-    def collect(self) -> pa.Table:
-        """The first result, whole."""
-        return self.tables()[0]
+    @property
+    def results(self) -> tuple[n.GraphNode, ...]:
+        return self.plan.tree.leaves
+
+    @property
+    def has_started(self) -> bool:
+        return self.has_begun
 
     def tables(self) -> tuple[pa.Table, ...]:
         """All results, whole."""

@@ -18,7 +18,8 @@ from penstock.errors import GraphError, quoted
 from penstock.graph.types import ArrayType
 from penstock.graph.values import Vector, accept, declared_scalar
 
-_RESERVED = ("layout", "as_row", "as_tuple", "begin", "run", "end", "upgrade")
+_RESERVED = ("layout", "as_row", "as_tuple", "upgrade")
+"""What every record has, so that no field may be called so."""
 _DTYPES = {int: "i8", float: "f8", bool: "?"}
 
 
@@ -52,8 +53,9 @@ def layout_of(cls: type, scope: dict[str, Any]) -> RecordLayout:
     for name, annotation in annotations.items():
         if getattr(annotation, "__origin__", None) is ClassVar or annotation is ClassVar:
             continue
-        if name in _RESERVED:
-            raise GraphError(f"{cls.__name__}.{name}: a field may not have this name; got one of {quoted(_RESERVED)}")
+        reserved = (*_RESERVED, *getattr(cls, "_hooks", ()))
+        if name in reserved:
+            raise GraphError(f"{cls.__name__}.{name}: a field may not have this name; got one of {quoted(reserved)}")
         fields.append(_field(cls, name, annotation))
         initial[name] = _initial(cls, name, annotation)
     dtype = np.dtype(fields, align=True) if fields else np.dtype([("_empty", "?")])
@@ -126,6 +128,8 @@ class Record:
     """The base of `State`, `Signal`, `Fold` and `Operator`: typed fields, each with a first value (0 unless given)."""
 
     layout: ClassVar[RecordLayout]
+    _hooks: ClassVar[tuple[str, ...]] = ()
+    """The methods that the engine calls."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -244,6 +248,7 @@ class Fold(Record):
     [{'id': 1, 'spread': 3.0}, {'id': 2, 'spread': 0.0}]
     """
 
+    _hooks = ("begin", "run", "end")
     begin: ClassVar[Callable[..., None] | None] = None
 
 
@@ -254,5 +259,6 @@ class Operator(Record):
     stream where there is none). Each is optional but `run`, and each may yield. See `Stream.process`.
     """
 
+    _hooks = ("begin", "run", "end")
     begin: ClassVar[Callable[..., Any] | None] = None
     end: ClassVar[Callable[..., Any] | None] = None

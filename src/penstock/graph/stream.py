@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from penstock.errors import GraphError
 from penstock.graph import nodes
 from penstock.graph.fields import Fields
+from penstock.graph.foreign import METHODS, hint
 from penstock.graph.function import Undeclared
 from penstock.graph.record import Operator, Signal, State
 from penstock.graph.running import Running
@@ -169,20 +170,40 @@ class Stream(Fields, Running):
     def aggregate(self, *, keep: str | Sequence[str] | None = None, **results: Any) -> Stream:
         """Close the innermost region: one item for each, with the parent's fields and the aggregates.
 
-        `keep=` chooses among the parent's fields; without it all are kept but the list that was opened. An aggregate is
-        a built-in such as `ps.sum("v")`, or a class derived from `ps.Fold`.
+        Behind `key_by`, where no region is open, it gives one item for each key when the stream ends: the key's fields
+        and the aggregates, in the order of the keys' first items. Without a key it gives one item for the whole stream,
+        also for one without items; a running stream, which does not end, refuses both.
 
+        Parameters
+        ----------
+        keep
+            Which of the parent's fields, or of the key's, to keep. By default all but the list that was opened.
+        **results
+            The aggregates by the names of their fields: built-ins such as `ps.sum("v")`, or classes derived from
+            `ps.Fold`.
+
+        Returns
+        -------
+        Stream
+            One item for each region, for each key, or for all.
+
+        Raises
+        ------
+        GraphError
+            If there is no aggregate, a field does not exist, or its type cannot be aggregated so.
+
+        Examples
+        --------
         >>> import penstock as ps
         >>> blobs = ps.from_items([{"id": 1, "values": [1.0, 2.0]}, {"id": 2, "values": []}])
         >>> blobs.enumerate("values", as_="v").aggregate(total=ps.sum("v"), n=ps.count()).collect().to_pydict()
         {'id': [1, 2], 'total': [3.0, 0.0], 'n': [2, 0]}
 
-        Behind `key_by`, where no region is open, it gives one item for each key when the stream ends: the key's fields
-        and the aggregates, in the order of the keys' first items.
-
         >>> items = ps.from_items([{"k": "a", "v": 1}, {"k": "b", "v": 5}, {"k": "a", "v": 2}])
         >>> items.key_by("k").aggregate(total=ps.sum("v")).collect().to_pydict()
         {'k': ['a', 'b'], 'total': [3, 5]}
+        >>> items.aggregate(total=ps.sum("v"), n=ps.count()).collect().to_pylist()
+        [{'total': 8, 'n': 3}]
         """
         kept, shape = None if keep is None else _names(keep), self.node.shape
         if not shape.regions:
@@ -404,6 +425,11 @@ class Stream(Fields, Running):
             return pa.schema(list(self.node.shape.fields.items()))
         except Undeclared as error:
             raise GraphError(str(error)) from None
+
+    if not TYPE_CHECKING:  # an editor knows the methods that there are
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"a stream has no {name!r}{hint(name, METHODS, dir(type(self)))}")
 
     def __repr__(self) -> str:
         try:

@@ -79,7 +79,7 @@ class Profile:
         if names != found:
             raise GraphError(
                 f"profile: must be one of the same graph, whose nodes are {', '.join(names)}; got one of "
-                f"{', '.join(found)}; measure it again with stream.profile(sample)"
+                f"{', '.join(found)}; measure it again with tune.profile(stream, sample)"
             )
         return [node.seconds for node in self.nodes]
 

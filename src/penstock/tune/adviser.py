@@ -105,7 +105,7 @@ class Advice:
             differs += [] if differs else ["its nodes are in another order"]
             raise GraphError(
                 f"run: plan= must be an advice for the same graph, whose nodes are {', '.join(self.nodes)}; this graph "
-                f"differs: {', and '.join(differs)}; ask for another with stream.advise()"
+                f"differs: {', and '.join(differs)}; ask for another with tune.advise(stream, cores)"
             )
         return self.plan.options(nodes)
 

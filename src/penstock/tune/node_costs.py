@@ -38,7 +38,7 @@ class NodeCosts:
 
     def __post_init__(self) -> None:
         if not isinstance(self.profile, Profile):
-            raise ModelError(f"model: takes a profile of the graph, as stream.profile() gives; got {self.profile!r}")
+            raise ModelError(f"model: takes a profile of the graph, as of tune.profile(stream); got {self.profile!r}")
         put, loops = object.__setattr__, loops_of(self.leaves)
         self.profile.costs(loops)
         pairs = list(zip(loops, self.profile.nodes, strict=True))
@@ -49,7 +49,7 @@ class NodeCosts:
         if not self.source_items:
             raise ModelError(
                 "model: the profile must have seen at least one item, or nothing is known of the costs; it saw none; "
-                "measure it with stream.profile() on a source that has items"
+                "measure it with tune.profile(stream) on a source that has items"
             )
 
     def profiles_of(self, segment: Segment) -> list[NodeProfile]:

@@ -1,4 +1,4 @@
-"""The model of a run: `stream.model(profile, cores=…)` builds it from the plan of the run and a measured profile.
+"""The model of a run: `tune.predict(stream, profile)` builds it from the plan of the run and a measured profile.
 
 Its net has a task for each loop that the run would have, one for each split and merge around copies, and a buffer for
 each channel. A token is a block, as many items of the source as the loops take at a time.
@@ -58,6 +58,8 @@ class Forecast:
     """How many items make a block."""
     of_net: Prediction
     """The same in blocks and nanoseconds, as the net has it; exact where all times are constant."""
+    model: Model
+    """What foresees it, with the net of the run."""
 
     def __str__(self) -> str:
         busy = ", ".join(f"{core} {share:.0%}" for core, share in self.utilisation.items())
@@ -89,8 +91,10 @@ class Model:
         """The net that stands for the run.
 
         >>> import penstock as ps
+        >>> from penstock import tune
         >>> squares = ps.from_items([{"v": v} for v in range(1000)]).map(w=lambda v: v * v)
-        >>> [transition.name for transition in squares.model(squares.profile(1000)).net().transitions]
+        >>> forecast = tune.predict(squares, tune.profile(squares, 1000))
+        >>> [transition.name for transition in forecast.model.net().transitions]
         ["map 'w'"]
         """
         return net_of(self.platform)
@@ -99,8 +103,9 @@ class Model:
         """A picture of the net: SVG in a notebook and with `.svg()`.
 
         >>> import penstock as ps
+        >>> from penstock import tune
         >>> squares = ps.from_items([{"v": v} for v in range(1000)]).map(w=lambda v: v * v)
-        >>> squares.model(squares.profile(1000)).picture().svg()[:4]
+        >>> tune.predict(squares, tune.profile(squares, 1000)).model.picture().svg()[:4]
         '<svg'
         """
         from penstock.report.net_picture import picture
@@ -111,8 +116,9 @@ class Model:
         """Simulate the net and tell what the run is to give.
 
         >>> import penstock as ps
+        >>> from penstock import tune
         >>> squares = ps.from_items([{"v": v} for v in range(1000)]).map(w=lambda v: v * v)
-        >>> told = squares.model(squares.profile(1000)).predict()
+        >>> told = tune.predict(squares, tune.profile(squares, 1000)).model.predict()
         >>> told.throughput > 0, told.critical, told.utilisation
         (True, 'core 0', {'core 0': 1.0})
         """
@@ -130,6 +136,7 @@ class Model:
             {task: {core: float(share) for core, share in each.items()} for task, each in prediction.shares.items()},
             block,
             prediction,
+            self,
         )
 
     def seconds(self, items: float) -> float:
@@ -138,8 +145,9 @@ class Model:
         Of a long stream the beginning is simulated, and the rest is taken to go on as it would for ever.
 
         >>> import penstock as ps
+        >>> from penstock import tune
         >>> squares = ps.from_items([{"v": v} for v in range(1000)]).map(w=lambda v: v * v)
-        >>> model = squares.model(squares.profile(1000))
+        >>> model = tune.predict(squares, tune.profile(squares, 1000)).model
         >>> model.seconds(1000) < model.seconds(2000)
         True
         """

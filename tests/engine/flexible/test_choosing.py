@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import penstock as ps
+from penstock import tune
 from penstock.errors import GraphError
 from penstock.plan.balance import block_of, choose, loops_of
 from penstock.plan.node_profile import NodeProfile, Profile
@@ -137,8 +138,8 @@ def test_a_profile_of_another_graph_is_refused() -> None:
 def test_nodes_of_one_name_are_told_apart() -> None:
     source = ps.from_numpy({"v": np.arange(20_000)})
     twice = source.filter(lambda v: v > 5).filter(lambda v: v % 2 == 0)
-    assert [node.items for node in twice.profile(20_000).nodes] == [20_000, 19_994]
-    assert [node.name for node in twice.profile(20_000).nodes] == ["filter", "filter #2"]
+    assert [node.items for node in tune.profile(twice, 20_000).nodes] == [20_000, 19_994]
+    assert [node.name for node in tune.profile(twice, 20_000).nodes] == ["filter", "filter #2"]
 
 
 @pytest.mark.parametrize(

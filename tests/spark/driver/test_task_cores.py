@@ -22,6 +22,7 @@ from tests.spark.meets import from_meet_seed
 from tests.spark.simulated import check
 
 import penstock as ps
+from penstock import tune
 from penstock.engine.intake import Arrival, Batch, arriving
 from penstock.graph import nodes as n
 from penstock.graph import reference
@@ -128,7 +129,7 @@ def test_cores_and_dicts_as_asked_for(spark: Any, tmp_path: Path) -> None:
     ]
     assert run.collect().equals(found)
     with pytest.raises(ps.GraphError, match=r"on Spark, mapping= must be a dict .* got a Profile"):
-        stream.collect(spark, mapping=stream.profile(100))
+        stream.collect(spark, mapping=tune.profile(stream, 100))
 
 
 def test_tasks_measure_what_nobody_has_asked_for(spark: Any, tmp_path: Path) -> None:

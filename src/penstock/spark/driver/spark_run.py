@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -12,21 +12,27 @@ from penstock.engine.options import Options
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.letters import table_of
+from penstock.graph.prepared_run import PreparedRun
 from penstock.graph.tree import At, Tree, check_signals
 from penstock.graph.watermarks import translate_option, warn_late, with_watermarks
+from penstock.spark.dataframe import DataWriter
+from penstock.spark.driver.arrow_batches import arrow_batches
 from penstock.spark.driver.batch import BatchJob, expected_cores, planned_cut
 from penstock.spark.driver.job_statistics import JobStatistics, job_statistics
-from penstock.spark.driver.results import Gathered
+from penstock.spark.driver.results import Gathered, gathered
 from penstock.spark.driver.session import active
 from penstock.spark.driver.task_cores import TaskCores, asked_of, notes
 from penstock.spark.driver.usable import usable
+from penstock.spark.worker.block import Block
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class SparkRun:
+class SparkRun(PreparedRun):
     """One run of some results of a graph on Spark, with its options. It can be run once."""
+
+    where = "on Spark"
 
     def __init__(
         self,
@@ -72,9 +78,23 @@ class SparkRun:
         self.cut, self.task_cores = made.cut, made.task_cores
         return made
 
-    def collect(self) -> pa.Table:
-        """The first result, whole."""
-        return self.tables()[0]
+    @property
+    def results(self) -> tuple[n.GraphNode, ...]:
+        return self.leaves
+
+    @property
+    def has_started(self) -> bool:
+        return self.counted is not None
+
+    def batches(self) -> Iterator[tuple[pa.RecordBatch]]:
+        """The result batch by batch, as one partition after another comes to the driver."""
+        if self.counted is not None:
+            raise GraphError("run: a run can be run once; prepare another")
+        started, blocks = time.perf_counter(), list[Block]()
+        job = self.job(is_collected=False, results=DataWriter)
+        for batch in arrow_batches(job, blocks):
+            yield (batch,)
+        self._finish(job, gathered(blocks), started)
 
     def tables(self) -> tuple[pa.Table, ...]:
         """All results, whole."""
@@ -96,13 +116,16 @@ class SparkRun:
         if self.counted is not None:
             raise GraphError("run: a run can be run once; prepare another")
         started = time.perf_counter()
-        result, self.counted = action()
-        self.letters = table_of(job.letters(self.counted))
+        result, counted = action()
+        self._finish(job, counted, started)
+        return result
+
+    def _finish(self, job: BatchJob, counted: Gathered, started: float) -> None:
+        self.counted, self.letters = counted, table_of(job.letters(counted))
         if self.letters_to is not None:
             self.letters_to(self.letters)
         self.seconds = time.perf_counter() - started
-        warn_late(Tree(self.leaves), sum(each.statistics.late for each in self.counted.counted))
-        return result
+        warn_late(Tree(self.leaves), sum(each.statistics.late for each in counted.counted))
 
     def frame(self) -> Any:
         """The first result as a DataFrame."""

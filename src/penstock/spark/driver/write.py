@@ -12,7 +12,7 @@ import pyarrow as pa
 from penstock.engine.run import Run
 from penstock.engine.statistics import Statistics
 from penstock.graph import nodes as n
-from penstock.graph.running import skipping
+from penstock.graph.prepare import skipping
 from penstock.graph.tree import At
 from penstock.spark.driver.batch import BatchJob
 from penstock.spark.driver.job_statistics import JobStatistics

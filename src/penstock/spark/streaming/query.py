@@ -21,7 +21,7 @@ from penstock.engine.options import Options
 from penstock.errors import GraphError, PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.files.file_items import FileItems
-from penstock.graph.running import skipping
+from penstock.graph.prepare import skipping
 from penstock.graph.sink import SparkSink
 from penstock.graph.tree import At, Tree, check_signals
 from penstock.graph.watermarks import user_signals_at, with_watermarks
