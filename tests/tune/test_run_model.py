@@ -89,9 +89,7 @@ def test_streams_that_meet() -> None:
     here, there = source.map(a=lambda v: v + 1), source.map(b=lambda v: v + 2)
     joined = ps.align(here, there)
     profile = profiled(joined, *(1e-6 for _ in loops_of((joined.node,))))
-    model = model_of(
-        (joined.node,), profile, cores=2, mapping={here: 0, there: 1, joined: 0}, block_items=10, machine=USUAL
-    )
+    model = model_of(joined, profile, cores=2, mapping={here: 0, there: 1, joined: 0}, block_items=10, machine=USUAL)
     assert {(arc.source, arc.target) for arc in model.platform.arcs} >= {("map 'a'", "align"), ("map 'b'", "align")}
     assert model.predict().throughput > 0
 
