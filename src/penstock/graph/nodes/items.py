@@ -163,7 +163,7 @@ def names_of(names: Any) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Limit:
+class ItemLimit:
     """How many items a limit lets pass: of the whole stream or, where it saves work upstream of one, of each task."""
 
     most: int
@@ -178,7 +178,7 @@ class Filter(Stateful):
     """Keep the items for which a function is true."""
 
     given_function: Any = None
-    limit: Limit | None = None
+    limit: ItemLimit | None = None
     """Where the function counts items and lets the first of them pass: how many, and of what."""
 
     @property

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.graph.nodes.base import GraphNode
-from penstock.graph.nodes.items import Filter, Limit
+from penstock.graph.nodes.items import Filter, ItemLimit
 from penstock.graph.record import State
 
 
-class Passed(State):
+class LimitCount(State):
     """How many items a limit has let pass."""
 
     count: int
@@ -24,7 +24,7 @@ def limit(before: GraphNode, most: Any, *, is_by_task: bool = False) -> Filter:
     """
     if not isinstance(most, int) or isinstance(most, bool) or most < 0:
         raise before.fail(f"limit: must be a whole number of at least 0; got {most!r}")
-    return Filter(before, Passed, (), _passing(most), Limit(most, is_by_task))
+    return Filter(before, LimitCount, (), _passing(most), ItemLimit(most, is_by_task))
 
 
 def is_global_limit(node: GraphNode) -> bool:
