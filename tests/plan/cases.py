@@ -87,11 +87,11 @@ def _two() -> tuple[ps.Stream, ps.Stream]:
     return ITEMS.filter(lambda v: v > 0).map(a=lambda v: v + 1.0), ITEMS.map(b=lambda v: v - 1.0)
 
 
-def _cases(copies: int = 0) -> ps.Stream:
+def _cases(copies: int = 0, split: str = "central") -> ps.Stream:
     some, all_ = _two()
     by_case: dict[tuple[int, ...], Any] = {(0, 1): lambda a, b: a + b, (1,): lambda b: b}
     made = ps.align(some.select("a"), all_.select("b"), how=by_case, to="w")
-    return made.flexible(copies) if copies else made
+    return made.flexible(copies, split) if copies else made
 
 
 def _long() -> ps.Stream:
@@ -153,6 +153,7 @@ CASES: dict[str, Case] = {
     ),
     "functions by case": Case(lambda: (_cases(),), {"fuse": False}),
     "flexible join": Case(lambda: (_cases(1),), {"cores": 2}),
+    "flexible join by itself": Case(lambda: (_cases(1, "beta"),), {"cores": 2, "capacity": 64}),
     "flexible": Case(lambda: (ITEMS.map(w=lambda v: v + 1.0).flexible(2).filter(lambda w: w > 0),), {"cores": 3}),
     "flexible result": Case(lambda: (ITEMS.map(w=lambda v: v + 1.0).flexible(1),), {"cores": 2}),
     "on cores": Case(

@@ -23,6 +23,9 @@ def _lines(plan: Plan) -> Iterator[str]:
         if segment.sides:
             sides = (side.feeder.number + 1 for side in segment.sides if side.feeder is not None)
             yield f"  sides: loops {', '.join(map(str, sides))}"
+        if segment in plan.sharings:
+            shared = plan.sharings[segment]
+            yield f"  shared out: {'together' if shared.is_central else 'side by side'}; {shared.reason}"
         if segment in plan.loops:
             yield from _loop(plan, plan.loops[segment])
     for channel in plan.channels.values():

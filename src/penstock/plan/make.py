@@ -10,6 +10,7 @@ from penstock.plan.passes.contexts import contexts
 from penstock.plan.passes.crossings import crossings
 from penstock.plan.passes.fuse import fuse
 from penstock.plan.passes.heartbeats import heartbeats
+from penstock.plan.passes.share_sides import share_sides
 from penstock.plan.passes.size import size
 from penstock.plan.passes.write_loops import write_loops
 from penstock.plan.plan import Plan
@@ -19,8 +20,8 @@ Pass = Callable[[Plan], Plan]
 
 LOOPS: tuple[Pass, ...] = (assign_cores, fuse, write_loops)
 """Those after which the loops are written."""
-PASSES: tuple[Pass, ...] = (*LOOPS, size, contexts, heartbeats, crossings)
-LAYOUT: tuple[Pass, ...] = (assign_cores, fuse, size, crossings)
+PASSES: tuple[Pass, ...] = (*LOOPS, size, contexts, heartbeats, share_sides, crossings)
+LAYOUT: tuple[Pass, ...] = (assign_cores, fuse, size, share_sides, crossings)
 """Those that need no loop to be written: loops with their widths and cores, and no channels."""
 
 

@@ -90,6 +90,20 @@ class LoopPlan:
         return (self.core.value, *self.copies)
 
 
+@dataclass(frozen=True, slots=True)
+class SideSharing:
+    """How the sides of a flexible join are shared out: by one split, which is `central`, or by one for each side.
+
+    Those downstream want to know by some `clocks` how far the join has come. Where it `is_late`, signals that all sides
+    have may stand behind an item.
+    """
+
+    is_central: bool
+    reason: str
+    clocks: tuple[str, ...]
+    is_late: bool
+
+
 @dataclass(frozen=True)
 class ChannelPlan:
     """A channel, by the loop or side that it feeds: what it holds, how regions travel on it, and from core to core.
@@ -138,6 +152,7 @@ class Plan:
     loops: Mapping[Segment, LoopPlan] = field(default_factory=dict)
     channels: Mapping[Segment, ChannelPlan] = field(default_factory=dict)
     heartbeats: tuple[Heartbeats, ...] = ()
+    sharings: Mapping[Segment, SideSharing] = field(default_factory=dict)
 
     @classmethod
     def of(cls, leaves: tuple[n.GraphNode, ...], request: Request) -> Plan:

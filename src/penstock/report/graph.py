@@ -11,7 +11,6 @@ from penstock.graph import nodes as n
 from penstock.graph.function import Function
 from penstock.graph.tree import Tree
 from penstock.plan.make import LAYOUT, plan
-from penstock.plan.passes.heartbeats import is_central
 from penstock.plan.plan import ChannelPlan, Decision, LoopPlan, Plan
 from penstock.plan.segment import CLEANING, Segment, fed_segments
 from penstock.report.mermaid import mermaid
@@ -71,12 +70,13 @@ def _place(plan: Plan, loop: LoopPlan) -> str:
     found = f"on core {loop.core.value}"
     if segment.copies:
         found += f", and {segment.copies} {'copy' if segment.copies == 1 else 'copies'} on others"
-    if not segment.copies or not isinstance(segment.meet, n.Join) or not segment.sides:
+    sharing = plan.sharings.get(segment)
+    if sharing is None:
         return found
-    if not is_central(plan, segment):
+    if not sharing.is_central:
         return f"{found}, each side shared out by itself"
-    waits = ", because what is behind waits to hear how far all have come" if segment.meet.split == "beta" else ""
-    return f"{found}, its sides shared out together{waits}"
+    reason = "" if sharing.reason == "as asked for" else f", because {sharing.reason}"
+    return f"{found}, its sides shared out together{reason}"
 
 
 def _channel(plan: Plan, channel: ChannelPlan, context: Decision[str]) -> Iterator[str]:

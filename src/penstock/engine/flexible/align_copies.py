@@ -17,10 +17,7 @@ from penstock.engine.flexible.flexible_node import Flexible, Way, add_merges, fl
 from penstock.engine.flexible.split_side import Side
 from penstock.engine.joint import Sides, sharing
 from penstock.engine.sinks import ChannelSink
-from penstock.graph import nodes as n
-from penstock.graph.tree import above
 from penstock.plan.mark_types import RunEnd
-from penstock.plan.passes.heartbeats import is_central
 from penstock.plan.segment import Segment
 
 
@@ -43,10 +40,9 @@ def _join(build: Builder, joint: Segment, last: Segment, sinks: Sequence[Channel
         [Way(build.parts.channels[side], before, home) for home in homes]
         for side, before in zip(joint.sides, befores, strict=True)
     ]
-    told = _told(build, sinks)
-    splits = _splits(build, joint, into, told)
+    splits, planned = _splits(build, joint, into), build.plan.sharings[joint]
     # A central split knows where a run ends when it begins; with others only the copies can tell before it has.
-    early = [] if isinstance(splits[0], JoinSplit) else told
+    early = () if planned.is_central else planned.clocks
     made = Flexible(splits[0], [*dict.fromkeys(splits)], cores=dict(zip(splits, befores, strict=True)))
     made.readers |= dict(zip(joint.sides, splits, strict=True))
     ends, out = [], []
@@ -73,13 +69,7 @@ def _join(build: Builder, joint: Segment, last: Segment, sinks: Sequence[Channel
     return made
 
 
-def _told(build: Builder, sinks: Sequence[ChannelSink]) -> list[str]:
-    """The clocks by which those behind want to know how far the join has come."""
-    fed = [sink.sink.feeds for sink in sinks]
-    return [beats.clock for beats in build.plan.heartbeats if any(each in beats.intervals for each in fed)]
-
-
-def _splits(build: Builder, joint: Segment, into: Sequence[Sequence[Way]], told: Sequence[str]) -> list[Any]:
+def _splits(build: Builder, joint: Segment, into: Sequence[Sequence[Way]]) -> list[Any]:
     """Who takes from each side."""
     assert joint.meet is not None
     plan, run_end, clock = build.plan, build.plan.signals.index(RunEnd), build.clock_of(joint)
@@ -87,18 +77,13 @@ def _splits(build: Builder, joint: Segment, into: Sequence[Sequence[Way]], told:
     sending = [[way.sending for way in ways] for ways in into]
     sides = [Side(channel, copies, clock, run_end) for channel, copies in zip(channels, sending, strict=True)]
     given = (plan.sizes.channel_items, build.options.clock, build.firings)
-    if is_central(plan, joint):
+    planned = plan.sharings[joint]
+    if planned.is_central:
         shared = sharing(plan.tree, joint.meet)
-        return [JoinSplit(joint, Sides(channels, clock), sides, shared, told, *given)] * len(sides)
-    is_late = _is_late(build, joint.meet)
-    first = FirstSplit(joint, sides[0], bool(told), is_late, *given)
+        return [JoinSplit(joint, Sides(channels, clock), sides, shared, planned.clocks, *given)] * len(sides)
+    is_late = planned.is_late
+    first = FirstSplit(joint, sides[0], bool(planned.clocks), is_late, *given)
     return [first, *(NextSplit(joint, number, side, is_late, *given) for number, side in enumerate(sides[1:], 1))]
-
-
-def _is_late(build: Builder, meet: n.Meet) -> bool:
-    """Whether signals that all sides have may stand behind an item: they were emitted before the streams parted."""
-    fork = build.plan.tree.fork[meet]
-    return any(isinstance(node, n.Emit) and n.stem(node) is n.stem(meet.sides[0]) for node in (fork, *above(fork)))
 
 
 def _copy(

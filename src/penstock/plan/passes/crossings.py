@@ -8,7 +8,6 @@ from dataclasses import replace
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.plan.balance import pieces
-from penstock.plan.passes.heartbeats import is_central
 from penstock.plan.plan import Decision, Plan
 from penstock.plan.segment import Segment, fed_segments, inside
 from penstock.text import distinct
@@ -17,7 +16,7 @@ from penstock.text import distinct
 def crossings(plan: Plan) -> Plan:
     """Place loops and copies on cores.
 
-    Requires loops with their nodes on cores, as far as some are asked for, and heartbeats.
+    Requires loops with their nodes on cores, as far as some are asked for, and how flexible joins are shared out.
     Ensures that every loop has a core and every copy another one, and every channel the cores of both its ends: before
     copies it is read where their feeder is, and behind them written where what they give is put in order.
     """
@@ -45,7 +44,7 @@ def receiver_core(plan: Plan, fed: Segment) -> int:
     taker = plan.receiver(fed)
     if not taker.copies:
         return plan.loops[taker].core.value
-    fed = taker.sides[0] if taker.sides and is_central(plan, taker) else fed
+    fed = taker.sides[0] if taker in plan.sharings and plan.sharings[taker].is_central else fed
     assert fed.feeder is not None
     return plan.loops[fed.feeder].core.value
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from penstock.graph import nodes as n
 from penstock.graph.needs import at_field
-from penstock.graph.tree import above
 from penstock.plan.heartbeat.cycles import Edge
 from penstock.plan.heartbeat.intervals import intervals
 from penstock.plan.heartbeat.reasons import Heartbeats
@@ -64,21 +63,6 @@ def _chosen(plan: Plan, clock: str, stem: n.GraphNode, fed: list[Segment]) -> He
         count += 1
     found = dict(zip(edges, intervals(count, list(edges.values())), strict=True))
     return Heartbeats(clock, stem, {each: found.get(each, 0) for each in fed}, count, edges)
-
-
-def is_central(plan: Plan, joint: Segment) -> bool:
-    """Whether the sides of a flexible join are shared out together: as asked for, or because they have to be.
-
-    That is so where those downstream are to be told how far it has come, and the split of one side cannot know that: by
-    the clock of another stem, or where signals may stand behind an item.
-    """
-    if not isinstance(joint.meet, n.Join):
-        return False
-    clock, functions = at_field(plan.tree, n.stem(joint.meet)), [s for s in plan.segments if s.joint is joint]
-    fed = [each for each in fed_segments(plan.segments) if each.feeder in (joint, *functions)]
-    told = {beats.clock for beats in plan.heartbeats if not beats.intervals.keys().isdisjoint(fed)}
-    emits = any(isinstance(node, n.Emit) and n.stem(node) is n.stem(joint.meet) for node in above(joint.meet))
-    return joint.meet.split == "central" or not told <= {clock} or (bool(told) and emits)
 
 
 def _in_circles(edges: Mapping[Segment, Edge]) -> set[Segment]:
