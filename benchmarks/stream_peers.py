@@ -33,7 +33,7 @@ from penstock.spark.driver.session import await_sources, stream_settings, with_s
 from penstock.spark.streaming import pages, query
 from penstock.spark.streaming.bucket import Bucket
 from penstock.spark.streaming.handle import StreamHandle, trigger_of
-from penstock.spark.streaming.running_query import Running
+from penstock.spark.streaming.running_query import RunningQuery
 from penstock.spark.streaming.stream_progress import has_run
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def is_hundredth(rows: pa.RecordBatch | pa.Table) -> Any:
 def by_blob(spark: SparkSession, place: Place, build: Build) -> Ended:
     leaf = build(ps.read_parquet(place.source)).node
     planned = BlobQuery(leaf, place.out, place.checkpoint, spark, files_per_batch=place.files)
-    return ended(place, StreamHandle(planned, Running(planned.start(trigger_of("available")))))
+    return ended(place, StreamHandle(planned, RunningQuery(planned.start(trigger_of("available")))))
 
 
 class WholeBucket(Bucket):

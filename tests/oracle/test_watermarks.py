@@ -18,7 +18,7 @@ from tests.spark.streaming.running import running
 import penstock as ps
 from penstock.graph import reference
 from penstock.spark.streaming import pages
-from penstock.spark.worker import block, inbox
+from penstock.spark.worker import block_writer, inbox
 
 SCHEMA = dict.fromkeys(FIELDS, int)
 ENGINES: dict[str, dict[str, Any]] = {
@@ -73,7 +73,9 @@ def test_stages_of_a_batch_on_spark(is_ordered: bool, places: bool) -> None:
     for seed in seeds(15, 2000):
         case, built, outcome = drawn(seed)
         chance = random.Random(seed)
-        small = mock.patch.multiple(block, BLOCK_ITEMS=chance.choice([1, 2, 1000]), BLOCK_SIGNALS=chance.choice([1, 9]))
+        small = mock.patch.multiple(
+            block_writer, BLOCK_ITEMS=chance.choice([1, 2, 1000]), BLOCK_SIGNALS=chance.choice([1, 9])
+        )
         with small, mock.patch.object(inbox, "HELD_BYTES", chance.choice([0, 300, 1 << 20])):
             graph: Any = SimpleNamespace(leaves=built.leaves, control=())
             _, found = simulated.run(graph, chance, is_ordered=is_ordered, places=places)

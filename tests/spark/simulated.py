@@ -34,11 +34,16 @@ from penstock.plan.beginnings import alignable, beginnings
 from penstock.plan.cut import cut
 from penstock.plan.moving import moved_to, without_items
 from penstock.plan.stages import Cut
-from penstock.spark.driver import results as job
-from penstock.spark.driver.survey import placed
-from penstock.spark.files import region_splits as align
-from penstock.spark.files.region_splits import aligned
-from penstock.spark.worker import block, inbox, task
+from penstock.spark.driver.bucket_layout import lay_out
+from penstock.spark.driver.job_program import plan_program
+from penstock.spark.driver.results import gather, table
+from penstock.spark.files import region_splits
+from penstock.spark.files.region_splits import align_splits
+from penstock.spark.wire import messages
+from penstock.spark.worker import block_writer, inbox, task
+from penstock.spark.worker.first_pass import place_counted
+from penstock.spark.worker.program import Program
+from penstock.spark.worker.result_writers import CollectWriter
 
 
 @dataclass(frozen=True)
@@ -91,20 +96,22 @@ def run(
     if regions is not None and chance.random() < 0.8:
         send = moved_to(beginnings(regions), without_items(tree.source))
         by = () if regions.start is not None else regions.by
-        splits = aligned(splits, {at: align.first_beginning(send, by, split) for at, split in enumerate(splits)})
+        splits = align_splits(
+            splits, {at: region_splits.first_beginning(send, by, split) for at, split in enumerate(splits)}
+        )
     else:
         regions = None
-    places = placed(control, {number: split.rows for number, split in enumerate(splits)}, {})
+    places = place_counted(control, {number: split.rows for number, split in enumerate(splits)}, {})
     kinds = [type(given.signal) for given in control]
     found = [] if regions is None else [regions]
     by_place = chance.random() < 0.8
     made = cut(case.leaves, kinds, places=places, is_ordered=is_ordered, aligned=found, meets_by_place=by_place)
-    layout = job.laid_out(made, len(splits), chance.choice([1, 2, 5]))
+    layout = lay_out(made, len(splits), chance.choice([1, 2, 5]))
     seed = deepcopy(chance).getrandbits(63)
     options = {"compile": compile, "batch_items": chance.choice([None, 1, 2, 5]), "hash_seed": seed}
     on = dict.fromkeys(range(len(made.stages)), cores)
-    given = (made, layout, job.CollectWriter, options, places.signals, places.bases, on)
-    program = job.program_of(*given, is_measured=cores > 1)
+    given = (made, layout, CollectWriter, options, places.signals, places.bases, on)
+    program = plan_program(*given, is_measured=cores > 1)
     rows: list[pa.RecordBatch] = []
     if made.is_whole:
         rows = list(task.run_whole(program, splits))
@@ -113,16 +120,16 @@ def run(
             rows += task.run_split(program, number, split)
     for count in layout.partitions:
         rows = list(shuffled(program, rows, count, chance))
-    found = job.gathered([each for batch in rows for each in block.blocks(batch)])
+    found = gather(list(messages(rows)))
     outputs = {output.leaf: output for stage in made.stages for output in stage.outputs if output.leaf is not None}
     tables = tuple(
-        job.table(leaf, found.results.get(at, []), outputs[at].has_places) for at, leaf in enumerate(case.leaves)
+        table(leaf, found.results.get(at, []), outputs[at].has_places) for at, leaf in enumerate(case.leaves)
     )
     return made, Result(tables, ())
 
 
 def shuffled(
-    program: task.Program, rows: list[pa.RecordBatch], count: int, chance: random.Random
+    program: Program, rows: list[pa.RecordBatch], count: int, chance: random.Random
 ) -> Iterator[pa.RecordBatch]:
     for target in range(count):
         mine = [batch for batch in rows if batch.column(0)[0].as_py() == target]
@@ -136,10 +143,10 @@ def check(seed: int, compile: bool = False, make: Callable[[int], Case] = from_s
     chance = random.Random(seed)
     wanted = expected(case)
     small = mock.patch.multiple(
-        block, BLOCK_ITEMS=chance.choice([1, 2, 5, 1000]), BLOCK_SIGNALS=chance.choice([1, 2, 9])
+        block_writer, BLOCK_ITEMS=chance.choice([1, 2, 5, 1000]), BLOCK_SIGNALS=chance.choice([1, 2, 9])
     )
     held = mock.patch.object(inbox, "HELD_BYTES", chance.choice([0, 300, 1 << 20]))
-    heads = mock.patch.object(align, "HEAD_ITEMS", chance.choice([1, 3, 4096]))
+    heads = mock.patch.object(region_splits, "HEAD_ITEMS", chance.choice([1, 3, 4096]))
     with small, held, heads, mock.patch.object(sinks, "ROOM", case.room or sinks.ROOM), warnings.catch_warnings():
         warnings.simplefilter("ignore", ps.InterpretedWarning)
         try:

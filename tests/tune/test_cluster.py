@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import GraphError, ModelError
-from penstock.spark.driver import batch
+from penstock.spark.driver import batch_source
 from penstock.tune.cluster import SPLIT_BYTES, TASKS_A_CORE, Cluster, DataSize, point, tasks_of
 from penstock.tune.job_costs import JobCost, StageCost, costs, hot_share
 from penstock.tune.job_profile import JobProfile
@@ -88,7 +88,7 @@ def test_very_many_tasks_flow() -> None:
 
 
 def test_splits_are_cut_as_the_driver_cuts_them() -> None:
-    assert (SPLIT_BYTES, TASKS_A_CORE) == (batch.SPLIT_BYTES, batch.TASKS_A_CORE)
+    assert (SPLIT_BYTES, TASKS_A_CORE) == (batch_source.SPLIT_BYTES, batch_source.TASKS_A_CORE)
     assert len(DataSize(80 * MB).cut(2, None)) == 8
     assert len(DataSize(SPLIT_BYTES * 100).cut(2, None)) == 100
     assert DataSize(10, sizes={1: (10,), 4: (5, 5)}).cut(3, None) == (5, 5)

@@ -216,9 +216,9 @@ def _writer(request: Request, schema: pa.Schema) -> Iterator[Callable[[pa.Record
         return
     from penstock.spark.files.format import format_of
     from penstock.spark.files.part import PartWriter
-    from penstock.spark.files.result_folder import Output
+    from penstock.spark.files.result_folder import ResultFolder
 
-    with Output(request.output, format_of(request.writes, schema), request.mode) as output:
+    with ResultFolder(request.output, format_of(request.writes, schema), request.mode) as output:
         with PartWriter(output.staging, (0,)) as parts:
             yield parts.write
         output.commit(parts.parts)

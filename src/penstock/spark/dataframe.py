@@ -18,6 +18,8 @@ from penstock.graph.split import Split
 from penstock.graph.tree import At
 from penstock.plan.stages import Cut
 from penstock.spark.driver.usable import refuse_connect, require_pyspark
+from penstock.spark.wire import Kind, messages
+from penstock.spark.worker.task_failure import raise_failed
 
 if TYPE_CHECKING:
     from penstock.spark.driver.spark_run import SparkRun
@@ -39,12 +41,12 @@ class FrameItems(Items):
         if not self.order_by:
             return self.used(columns)
         kept = [*names, *(name for name in self.order_by if name not in names)]
-        ranged = self.frame.select(*map(_quoted, kept)).repartitionByRange(partitions, _quoted(self.order_by[0]))
-        return ranged.sortWithinPartitions(*map(_quoted, self.order_by)).select(*map(_quoted, names))
+        ranged = self.frame.select(*map(_quote, kept)).repartitionByRange(partitions, _quote(self.order_by[0]))
+        return ranged.sortWithinPartitions(*map(_quote, self.order_by)).select(*map(_quote, names))
 
     def used(self, columns: Collection[str]) -> Any:
         """The columns that are used, as they come."""
-        return self.frame.select(*map(_quoted, self._names(columns)))
+        return self.frame.select(*map(_quote, self._names(columns)))
 
     def local_paths(self) -> list[str]:
         """The folders of the local filesystem that it reads, as far as its plan shows them. Nothing runs."""
@@ -92,7 +94,7 @@ def _is_of(used: str, name: str) -> bool:
     return used == name or used.startswith(f"{name}.")
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -130,7 +132,7 @@ def frame_items(name: str, frame: Any, order_by: str | Sequence[str]) -> FrameIt
 
     def here(about_bytes: int, bounds: Any, columns: Any) -> Sequence[Split]:
         """All rows, in this process: for those who ask to run it here."""
-        ordered = frame.orderBy(*map(_quoted, order)) if order else frame
+        ordered = frame.orderBy(*map(_quote, order)) if order else frame
         return [FrameSplit(ordered.toArrow().to_batches())]
 
     return FrameItems(fields, here, False, frame, order)
@@ -151,14 +153,14 @@ def refuse_unordered(source: n.Source, made: Cut, control: Sequence[At], is_orde
 # As a result
 
 
-class DataWriter:
+class FrameWriter:
     """Hands a result on as it is, to be the rows of a DataFrame."""
 
     def __init__(self, leaf: int, sender: int) -> None:
         self.bytes = 0
 
     def send(self, rows: pa.RecordBatch) -> Iterator[Any]:
-        yield Data(rows)
+        yield FrameRows(rows)
 
     def finish(self) -> Iterator[Any]:
         return iter(())
@@ -168,7 +170,7 @@ class DataWriter:
 
 
 @dataclass(frozen=True)
-class Data:
+class FrameRows:
     """Rows of a result among the rows that a task gives."""
 
     rows: pa.RecordBatch
@@ -178,23 +180,39 @@ def frame(run: SparkRun) -> Any:
     """The first result of a run as a DataFrame. An error of a task is raised by the action that meets it."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
+    from penstock.spark.driver.batch_source import RowsAs
+
     (leaf,) = run.leaves
     schema = spark_schema(leaf)
-    job = run.job(is_collected=False, is_lazy=True, results=DataWriter)
-    return job.rows(None, (schema, data_of(to_arrow_schema(schema), leaf.label)))
+    job = run.job(is_lazy=True, results=FrameWriter)
+    return job.rows(None, RowsAs(schema, data_of(to_arrow_schema(schema), leaf.label)))
 
 
 def data_of(schema: pa.Schema, where: str) -> Callable[[Iterator[Any]], Iterator[pa.RecordBatch]]:
     """What turns the rows of the last tasks into those of the DataFrame."""
 
     def convert(rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-        from penstock.spark.worker.task import raise_failed
-
         for each in rows:
-            if isinstance(each, Data):
+            if isinstance(each, FrameRows):
                 yield cast(each.rows, schema, where)
             else:
-                raise_failed(each)
+                raise_failed([each])
+
+    return convert
+
+
+def result_rows(leaf: n.GraphNode, spark_schema: Any) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What makes rows of a result of messages, for a sink of Spark's."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    own, wanted = pa.schema(list(leaf.shape.fields.items())), to_arrow_schema(spark_schema)
+
+    def convert(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for message in messages(batches):
+            if message.kind == Kind.FAILED:
+                raise message.decode().error
+            if message.kind == Kind.RESULT:
+                yield cast(pa.ipc.read_record_batch(message.payload, own), wanted, leaf.label)
 
     return convert
 
@@ -222,7 +240,7 @@ def spark_schema(leaf: n.GraphNode) -> Any:
     fields = []
     for name, t in leaf.shape.fields.items():
         try:
-            found = from_arrow_type(_signed(t), prefer_timestamp_ntz=True)
+            found = from_arrow_type(_signed_type(t), prefer_timestamp_ntz=True)
         except PySparkException:
             raise GraphError(
                 f"to_spark: {leaf.label}: Spark has no type for {name!r}, a {t}; convert it before"
@@ -231,11 +249,11 @@ def spark_schema(leaf: n.GraphNode) -> Any:
     return StructType(fields)
 
 
-def _signed(t: pa.DataType) -> pa.DataType:
+def _signed_type(t: pa.DataType) -> pa.DataType:
     if t in _WIDER:
         return _WIDER[t]
     if pa.types.is_list(t) or pa.types.is_large_list(t) or pa.types.is_fixed_size_list(t):
-        return pa.list_(_signed(t.value_type))
+        return pa.list_(_signed_type(t.value_type))
     if pa.types.is_date64(t):
         return pa.date32()
     return pa.time64("us") if pa.types.is_time(t) else t

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import heapq
 import os
-import pickle
 import shutil
 import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -26,18 +26,21 @@ from penstock.errors import GraphError, JobError
 from penstock.graph import nodes as n
 from penstock.graph.split import Split
 from penstock.graph.tree import Tree
+from penstock.graph.watermarks import with_watermarks
 from penstock.plan.stages import Cut, Stage
 from penstock.spark.dataframe import FrameItems
-from penstock.spark.driver.batch import TASKS_A_CORE, BatchJob, planned_cut, splits_of
-from penstock.spark.driver.results import CollectWriter, Gathered
+from penstock.spark.driver.batch import BatchJob, Results, prepare_batch
+from penstock.spark.driver.batch_plan import BatchPlan, plan_batch
+from penstock.spark.driver.batch_source import TASKS_A_CORE, splits_of
+from penstock.spark.driver.results import JobOutput
 from penstock.spark.driver.session import session
 from penstock.spark.driver.spark_settings import is_local
 from penstock.spark.driver.task_cores import Asked, machine_of, tasks_at_a_time
 from penstock.spark.driver.usable import usable
-from penstock.spark.driver.write import PartResults
 from penstock.spark.files.format import format_of
-from penstock.spark.files.result_folder import Output
-from penstock.spark.worker.task import Counted
+from penstock.spark.files.result_folder import ResultFolder
+from penstock.spark.wire import TaskCounts
+from penstock.spark.worker.result_writers import CollectWriter, PartResults
 from penstock.tune.job_profile import FIRST_PASS, JobProfile, RunTime, SampleRole, StageTime, TaskTime
 
 SAMPLE_BYTES = 64 << 20
@@ -62,23 +65,12 @@ class SampleShape:
     splits: int | None = 1
     sample_bytes: int = 0
 
-
-class SampleJob(BatchJob):
-    """A job over the first splits of its source."""
-
-    def __init__(self, leaf: n.GraphNode, spark: Any, shape: SampleShape, **options: Any) -> None:
-        self.shape = shape
-        super().__init__((leaf,), (), spark, buckets=shape.buckets, asked=Asked(1), **options)
-
-    def _splits(self, split_bytes: int | None) -> Sequence[Split]:
-        splits = splits_of(self.tree, self.control, self.aligns, self.cores, self.shape.split_bytes)
-        taken, size = 0, 0
-        if self.shape.splits is not None:
-            return splits[: self.shape.splits]
-        while taken < len(splits) and (not taken or size < self.shape.sample_bytes):
-            size += splits[taken].bytes
-            taken += 1
-        return splits[:taken]
+    def first(self, splits: Sequence[Split]) -> Sequence[Split]:
+        """The splits that are read: the first so many, or the first that have so many bytes."""
+        if self.splits is not None:
+            return splits[: self.splits]
+        sizes = accumulate((split.bytes for split in splits), initial=0)
+        return [split for split, before in zip(splits, sizes, strict=False) if before < max(1, self.sample_bytes)]
 
 
 def job_profile(
@@ -95,7 +87,7 @@ def job_profile(
 
     What it writes goes to a folder in `folder`, which all executors must see, or in that for temporary files.
     """
-    cut, graph = measurable_stages(leaf, sink)
+    plan, graph = measurable_plan(leaf, sink)
     for name, value in (("sample", sample), ("repeats", repeats)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise GraphError(f"scale: {name} must be a whole number of at least 1; got {value!r}")
@@ -107,15 +99,15 @@ def job_profile(
         raise GraphError("scale: the source must have items to measure; got none; give a stream that has some")
     with _own_workers(context), tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as place:
         sampler = _Sampler(leaf, spark, sink, Path(place), options)
-        runs = [sampler.time_run(shape) for shape in shapes(cut, sample, whole, at_a_time, repeats)]
+        runs = [sampler.time_run(shape) for shape in shapes(plan.cut, sample, whole, at_a_time, repeats)]
         dispatch_s = min(_dispatch_s(spark) for _ in range(2))
     machines, cores = _machines(context)
     kept = tuple(run for run in runs if run.role != WARM)
     return JobProfile(graph, sink, at_a_time, machines, cores, dispatch_s, kept)
 
 
-def measurable_stages(leaf: n.GraphNode, sink: str) -> tuple[Cut, tuple[str, ...]]:
-    """The stages of a stream and their names, or a refusal where it cannot be measured."""
+def measurable_plan(leaf: n.GraphNode, sink: str) -> tuple[BatchPlan, tuple[str, ...]]:
+    """The plan of a stream and their names, or a refusal where it cannot be measured."""
     if sink not in SINKS:
         raise GraphError(f"scale: sink must be one of {', '.join(map(repr, SINKS))}; got {sink!r}")
     if isinstance(leaf.source.items, FrameItems):
@@ -123,8 +115,8 @@ def measurable_stages(leaf: n.GraphNode, sink: str) -> tuple[Cut, tuple[str, ...
             "scale: the source must be files or items, of which a sample can be taken; got a DataFrame of Spark; write "
             "it to files, and read these with read_parquet"
         )
-    cut = planned_cut((leaf,), (), is_ordered=False, is_collected=sink == "collect")
-    return cut, tuple(_stage_name(stage) for stage in cut.stages)
+    plan = _plan(leaf)
+    return plan, tuple(_stage_name(stage) for stage in plan.cut.stages)
 
 
 def _stage_name(stage: Stage) -> str:
@@ -158,11 +150,13 @@ def shapes(cut: Cut, sample: int, whole: int, slots: int, repeats: int) -> Itera
 
 def own_sizes(leaf: n.GraphNode, slots: Sequence[int], split_bytes: int | None) -> dict[int, tuple[int, ...]]:
     """The sizes of the splits of a stream's own source, for each number of slots."""
-    tree = Tree((leaf,))
-    return {
-        count: tuple(split.bytes for split in splits_of(tree, (), None, count, split_bytes))
-        for count in sorted(set(slots))
-    }
+    plan = _plan(leaf)
+    return {count: tuple(split.bytes for split in splits_of(plan, count, split_bytes)) for count in sorted(set(slots))}
+
+
+def _plan(leaf: n.GraphNode, *, is_guarded: bool = False) -> BatchPlan:
+    tree = Tree(with_watermarks((leaf,))[0])
+    return plan_batch(tree, (), is_ordered=False, is_collected=True, is_guarded=is_guarded)
 
 
 class _Sampler:
@@ -170,6 +164,7 @@ class _Sampler:
 
     def __init__(self, leaf: n.GraphNode, spark: Any, sink: str, place: Path, options: dict[str, Any]) -> None:
         self.leaf, self.spark, self.sink, self.place, self.options = leaf, spark, sink, place, options
+        self.plan = _plan(leaf, is_guarded=options.get("on_error") == "skip")
 
     def time_run(self, shape: SampleShape) -> RunTime:
         started = time.time()
@@ -178,17 +173,29 @@ class _Sampler:
         shutil.rmtree(self.place / "out", ignore_errors=True)
         return run_time(shape.role, job, gathered, started, ended)
 
-    def _collect(self, shape: SampleShape) -> tuple[BatchJob, Gathered]:
-        job = SampleJob(self.leaf, self.spark, shape, results=CollectWriter, is_collected=True, **self.options)
+    def _collect(self, shape: SampleShape) -> tuple[BatchJob, JobOutput]:
+        job = self._job(shape, CollectWriter)
         return job, job.tables()[1]
 
-    def _write(self, shape: SampleShape) -> tuple[BatchJob, Gathered]:
+    def _write(self, shape: SampleShape) -> tuple[BatchJob, JobOutput]:
         schema = pa.schema(list(self.leaf.shape.fields.items()))
-        with Output(str(self.place / "out"), format_of(self.sink, schema, {}), "overwrite") as output:
-            job = SampleJob(self.leaf, self.spark, shape, results=PartResults(output.staging), **self.options)
-            gathered = job.run()
-            output.commit([part for block in gathered.results.get(0, []) for part in pickle.loads(block.payload)])
-        return job, gathered
+        with ResultFolder(str(self.place / "out"), format_of(self.sink, schema, {}), "overwrite") as output:
+            job = self._job(shape, PartResults(output.staging))
+            results = job.run()
+            output.commit(results.parts())
+        return job, results
+
+    def _job(self, shape: SampleShape, results: Results) -> BatchJob:
+        return prepare_batch(
+            self.plan,
+            self.spark,
+            results=results,
+            buckets=shape.buckets,
+            split_bytes=shape.split_bytes,
+            take=shape.first,
+            asked=Asked(1),
+            options=self.options,
+        )
 
 
 @contextlib.contextmanager
@@ -213,10 +220,10 @@ class SeenTask:
     end: float
 
 
-def run_time(role: SampleRole, job: BatchJob, gathered: Gathered, started: float, ended: float) -> RunTime:
+def run_time(role: SampleRole, job: BatchJob, gathered: JobOutput, started: float, ended: float) -> RunTime:
     """Put together what Spark has seen of a job and what its tasks counted."""
-    stages = seen_tasks(job.spark.sparkContext, job.group)
-    levels = job.cut.levels
+    stages = seen_tasks(job.actions.spark.sparkContext, job.actions.group)
+    levels = job.plan.cut.levels
     if len(stages) < levels:
         raise JobError(
             f"scale: Spark must tell of {levels} stages of tasks; it tells of {len(stages)}; it may keep too few of "
@@ -225,10 +232,10 @@ def run_time(role: SampleRole, job: BatchJob, gathered: Gathered, started: float
     passes, proper = stages[: len(stages) - levels], stages[len(stages) - levels :]
     told = [_first_pass(job, at, tasks) for at, tasks in enumerate(passes)]
     for level, tasks in enumerate(proper):
-        told += _stages(job, level, {task.index: task for task in tasks}, gathered.counted)
+        told += _stages(job, level, {task.index: task for task in tasks}, gathered.counts)
     begins, ends = ([pick(edge(t) for t in tasks) for tasks in stages] for pick, edge in ((min, _begin), (max, _end)))
     waits = tuple(max(0.0, begin - end) for begin, end in zip(begins[1:], ends, strict=False))
-    gaps = [gap for tasks in stages for gap in _gaps(tasks, job.cores)]
+    gaps = [gap for tasks in stages for gap in _gaps(tasks, job.tasks_at_a_time)]
     before, after = max(0.0, begins[0] - started), max(0.0, ended - ends[-1])
     return RunTime(role, ended - started, before, after, waits, mean(gaps) if gaps else 0.0, tuple(told))
 
@@ -273,17 +280,17 @@ def _gaps(tasks: Sequence[SeenTask], slots: int) -> Iterator[float]:
 
 def _first_pass(job: BatchJob, at: int, tasks: Sequence[SeenTask]) -> StageTime:
     """Tasks that looked at the splits before all stages. What they read is about what the splits have."""
-    sizes = [split.bytes for split in job.splits]
+    sizes = [split.bytes for split in job.source.splits]
     each = sum(sizes) // max(1, len(tasks))
     times = tuple(TaskTime(task.end - task.begin, task.end - task.begin, each, 0) for task in tasks)
     return StageTime(f"first pass {at + 1}", FIRST_PASS, "split", times)
 
 
 def _stages(
-    job: BatchJob, level: int, tasks: Mapping[int, SeenTask], counted: Sequence[Counted]
+    job: BatchJob, level: int, tasks: Mapping[int, SeenTask], counted: Sequence[TaskCounts]
 ) -> Iterator[StageTime]:
     """The stages of a level; all of them share the tasks of one stage of Spark."""
-    for stage in job.cut.stages:
+    for stage in job.plan.cut.stages:
         if stage.level != level:
             continue
         targets = job.layout.targets.get(stage.number)
@@ -293,7 +300,7 @@ def _stages(
             task = tasks.get(each.sender if targets is None else targets[each.sender])
             seconds = each.seconds if task is None else task.end - task.begin
             times.append(TaskTime(seconds, each.seconds, each.bytes_in, each.items, peers, each.peak_bytes))
-        kind = "split" if stage.reads is None and not job.cut.is_whole else "whole"
+        kind = "split" if stage.reads is None and not job.plan.cut.is_whole else "whole"
         yield StageTime(stage.name, level, stage.reads.kind if stage.reads is not None else kind, tuple(times))
 
 

@@ -34,7 +34,7 @@ def scale(
 ) -> Scaling:
     """What `Stream.scale` does."""
     from penstock.tune.cluster import Cluster
-    from penstock.tune.job_sample import job_profile, measurable_stages
+    from penstock.tune.job_sample import job_profile, measurable_plan
     from penstock.tune.scaling import check_executors, predict_scaling
 
     options = dict(options)
@@ -42,7 +42,7 @@ def scale(
     of_cluster = {name: options.pop(name) for name in OF_CLUSTER if name in options}
     cluster = Cluster(**of_cluster)
     check_executors(executors)
-    _, names = measurable_stages(node, sink)
+    _, names = measurable_plan(node, sink)
     _check_data(data)
     if spark is False:
         raise GraphError("scale: a cluster of Spark is foreseen from a run on Spark; got spark=False; leave it out")

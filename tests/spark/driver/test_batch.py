@@ -12,8 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import penstock as ps
+from penstock.graph.tree import Tree
 from penstock.report.progress import Progress
-from penstock.spark.driver.batch import BatchJob
+from penstock.spark.driver.batch import prepare_batch
+from penstock.spark.driver.batch_plan import plan_batch
 
 COUNT = 6_000
 
@@ -92,7 +94,8 @@ def test_tasks_hide_values_as_the_driver_does(folder: Path, spark: Any, monkeypa
 
 def test_every_job_draws_a_seed_of_its_own(folder: Path, spark: Any) -> None:
     leaf = GRAPHS["keys"](ps.read_parquet(str(folder))).node
-    seeds = {BatchJob([leaf], spark=spark).program.options["hash_seed"] for _ in range(3)}
+    plan = plan_batch(Tree((leaf,)), (), is_ordered=False, is_collected=True)
+    seeds = {prepare_batch(plan, spark).program.options["hash_seed"] for _ in range(3)}
     assert len(seeds) == 3
 
 

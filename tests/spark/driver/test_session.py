@@ -328,7 +328,7 @@ def test_the_python_of_the_workers_of_a_session_that_is_passed(tmp_path: Path) -
 
 def test_a_cluster_is_not_taken_for_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/there/python")
-    found = settings.wanted("spark://host:7077", 4, "3g", True, {"spark.ui.enabled": True})
+    found = settings.session_settings("spark://host:7077", 4, "3g", True, {"spark.ui.enabled": True})
     assert "spark.driver.host" not in found
     assert found[settings.PYTHON] == "/there/python"
     assert found["spark.cores.max"] == "4"
@@ -345,7 +345,7 @@ def test_a_cluster_is_not_taken_for_this_machine(monkeypatch: pytest.MonkeyPatch
 )
 def test_arguments_that_mean_nothing_are_refused(master: str | None, cores: int, message: str) -> None:
     with pytest.raises(SessionError, match=message):
-        settings.wanted(master, cores, "2g", True, {})
+        settings.session_settings(master, cores, "2g", True, {})
 
 
 # Java
@@ -394,4 +394,4 @@ def test_java_itself_is_asked_where_there_is_no_release_file(tmp_path: Path) -> 
     shim = tmp_path / "bin" / "java"
     shim.write_text(f'#!/bin/sh\nexec "{home}/bin/java" "$@"\n')
     shim.chmod(0o755)
-    assert java._described(shim) == java.find_java()
+    assert java._describe(shim) == java.find_java()

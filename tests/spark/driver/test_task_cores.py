@@ -28,8 +28,8 @@ from penstock.graph import nodes as n
 from penstock.graph import reference
 from penstock.plan.balance import choose, loops_of
 from penstock.plan.cut import cut
-from penstock.spark.driver import results as job
-from penstock.spark.driver.task_cores import Machine, notes, task_cores
+from penstock.spark.driver.bucket_layout import lay_out
+from penstock.spark.driver.task_cores import SessionCores, core_notes, task_cores
 from penstock.spark.worker import share
 
 SMALL: dict[str, Any] = {"compile": False, "capacity": 64, "width": 32}
@@ -177,16 +177,16 @@ def test_cores_that_spark_reserves(tmp_path: Path) -> None:
 # Without Spark: the plan
 
 
-def planned(stream: ps.Stream, splits: int, buckets: int, machine: Machine, **options: Any) -> list[str]:
+def planned(stream: ps.Stream, splits: int, buckets: int, machine: SessionCores, **options: Any) -> list[str]:
     made = cut((stream.node,), meets_by_place=True)
-    found = task_cores(made, job.laid_out(made, splits, buckets), machine, **options)
+    found = task_cores(made, lay_out(made, splits, buckets), machine, **options)
     return [str(found[stage.number]) for stage in made.stages]
 
 
 def test_how_many_cores_a_task_has() -> None:
     items = ps.from_items([{"v": 1, "k": 1}])
     plain, keyed = items.map(w=lambda v: v), items.key_by("k").map(s=running, state=Total)
-    eight = Machine(8, 8, 1)
+    eight = SessionCores(8, 8, 1)
     assert planned(plain, 2, 8, eight) == ["4 cores a task: 2 splits on 8 cores"]
     assert planned(plain, 3, 8, eight) == ["2 cores a task: 3 splits on 8 cores"]
     assert planned(plain, 1200, 8, eight) == ["1 core a task: 1,200 splits on 8 cores"]
@@ -194,18 +194,18 @@ def test_how_many_cores_a_task_has() -> None:
     whole = items.map(s=running, state=Total)
     assert planned(whole, 100, 8, eight) == ["8 cores a task: 1 task on 8 cores"]
     # a task never has more than its executor, nor less than Spark reserves for it
-    assert planned(plain, 1, 8, Machine(8, 4, 1)) == ["4 cores a task: 1 split on 8 cores"]
-    assert planned(plain, 100, 8, Machine(8, 4, 2)) == ["2 cores a task: spark.task.cpus=2"]
-    assert planned(plain, 2, 8, Machine(8, 4, 2)) == ["4 cores a task: 2 splits on 8 cores"]
+    assert planned(plain, 1, 8, SessionCores(8, 4, 1)) == ["4 cores a task: 1 split on 8 cores"]
+    assert planned(plain, 100, 8, SessionCores(8, 4, 2)) == ["2 cores a task: spark.task.cpus=2"]
+    assert planned(plain, 2, 8, SessionCores(8, 4, 2)) == ["4 cores a task: 2 splits on 8 cores"]
     assert planned(plain, 1, 8, eight, is_frame=True)[0].startswith("1 core a task: how many partitions")
-    assert planned(plain, 1, 8, Machine(8, 4, 2), is_frame=True) == ["2 cores a task: spark.task.cpus=2"]
+    assert planned(plain, 1, 8, SessionCores(8, 4, 2), is_frame=True) == ["2 cores a task: spark.task.cpus=2"]
     assert planned(plain, 100, 8, eight, asked=3) == ["3 cores a task: cores=3"]
 
 
 def test_stages_of_one_level_share_the_cores() -> None:
     items = ps.from_items([{"v": 1, "k": 1}])
     both = ps.align(items.key_by("k").map(s=running, state=Total), items.map(h=lambda v: v // 2))
-    assert planned(both, 1, 2, Machine(8, 8, 1)) == [
+    assert planned(both, 1, 2, SessionCores(8, 8, 1)) == [
         "8 cores a task: 1 split on 8 cores",
         "2 cores a task: 4 tasks on 8 cores",
         "2 cores a task: 4 tasks on 8 cores",
@@ -215,7 +215,7 @@ def test_stages_of_one_level_share_the_cores() -> None:
 
 def test_a_stage_that_only_hands_on_has_nothing_to_share_out() -> None:
     made = cut((ps.from_items([{"v": 1}]).node,))
-    assert notes(made, task_cores(made, job.laid_out(made, 1, 1), Machine(2, 2, 1))) == {
+    assert core_notes(made, task_cores(made, lay_out(made, 1, 1), SessionCores(2, 2, 1))) == {
         0: ("2 cores a task: 1 split on 2 cores",)
     }
 
@@ -241,14 +241,14 @@ def sent(stream: ps.Stream) -> tuple[n.GraphNode, ...]:
     return (n.Send(stream.node, tuple(stream.node.shape.fields)),)
 
 
-def numbers(made: share.Shared) -> list[int]:
+def numbers(made: share.CoreShare) -> list[int]:
     return [v for batch in made.batches for v in batch.rows.column(0).to_pylist()]
 
 
 def test_what_was_measured_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share, "ENOUGH_ITEMS", 100)
     stream = ps.from_numpy({"v": np.arange(1)}).map(w=heavy)
-    made = share.shared(sent(stream), arrivals(stream, (60, 60, 60)), 2, {})
+    made = share.share_cores(sent(stream), arrivals(stream, (60, 60, 60)), 2, {})
     assert (made.options["cores"], made.options["flexible"]) == (2, "auto")
     assert choose(loops_of(sent(stream)), made.options["mapping"], 2).flexible is stream.node
     assert numbers(made) == list(range(180))
@@ -256,13 +256,13 @@ def test_what_was_measured_is_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_little_work_stays_on_one_core(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = ps.from_numpy({"v": np.arange(1)}).map(w=heavy)
-    made = share.shared(sent(stream), arrivals(stream, (60, 60, 60)), 2, {})
+    made = share.share_cores(sent(stream), arrivals(stream, (60, 60, 60)), 2, {})
     assert (made.places, made.options, numbers(made)) == (None, {}, list(range(180)))
     monkeypatch.setattr(share, "ENOUGH_ITEMS", 100)
     cheap = ps.from_numpy({"v": np.arange(1)}).map(w=lambda v: v + 1).filter(lambda w: w > 3)
-    made = share.shared(sent(cheap), arrivals(cheap, (60, 6000, 60)), 2, {})
+    made = share.share_cores(sent(cheap), arrivals(cheap, (60, 6000, 60)), 2, {})
     assert (made.options, numbers(made)) == ({}, list(range(6120)))
-    made = share.shared(sent(stream), arrivals(stream, (60, 60, 60)), 2, {"compile": False})
+    made = share.share_cores(sent(stream), arrivals(stream, (60, 60, 60)), 2, {"compile": False})
     assert (made.options, numbers(made)) == ({}, list(range(180)))
 
 

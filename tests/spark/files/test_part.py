@@ -21,8 +21,9 @@ from hypothesis import strategies as st
 from penstock.errors import GraphError, InternalError, OutputError
 from penstock.spark.files.filesystem import Files
 from penstock.spark.files.format import format_of
-from penstock.spark.files.part import Part, PartWriter, Staging
-from penstock.spark.files.result_folder import SUCCESS, Output
+from penstock.spark.files.part import PartWriter, ResultPart, Staging
+from penstock.spark.files.result_folder import SUCCESS, ResultFolder
+from penstock.spark.wire import TaskResult, decode, encode, messages
 
 SCHEMA = pa.schema({"id": pa.int64(), "name": pa.string()})
 
@@ -36,7 +37,7 @@ def parquet(**options: Any) -> Any:
     return format_of("parquet", SCHEMA, options)
 
 
-def attempt(staging: Staging, task: int) -> tuple[Part, ...]:
+def attempt(staging: Staging, task: int) -> tuple[ResultPart, ...]:
     with PartWriter(staging, (task,)) as writer:
         writer.write(rows(10 * task))
     return tuple(writer.parts)
@@ -57,7 +58,7 @@ def everything(folder: Path) -> list[str]:
 
 
 def test_parts_become_files_in_the_order_of_their_keys(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", parquet()) as output:
+    with ResultFolder(tmp_path / "out", parquet()) as output:
         parts = [part for task in (2, 0, 10, 1) for part in attempt(output.staging, task)]
         names = output.commit(parts)
     assert names == tuple(f"part-{at:05}.parquet" for at in range(4))
@@ -66,7 +67,7 @@ def test_parts_become_files_in_the_order_of_their_keys(tmp_path: Path) -> None:
 
 
 def test_a_part_that_is_large_enough_is_followed_by_another(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", parquet(part_bytes=1, row_group_rows=3)) as output:
+    with ResultFolder(tmp_path / "out", parquet(part_bytes=1, row_group_rows=3)) as output:
         with PartWriter(output.staging, (0,)) as writer:
             for first in (0, 3, 6):
                 writer.write(rows(first))
@@ -80,14 +81,14 @@ def test_a_part_that_is_large_enough_is_followed_by_another(tmp_path: Path) -> N
 
 
 def test_a_task_without_rows_writes_no_part(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", parquet()) as output, PartWriter(output.staging, (0,)) as writer:
+    with ResultFolder(tmp_path / "out", parquet()) as output, PartWriter(output.staging, (0,)) as writer:
         writer.write(rows(0, 0))
         assert writer.close() == ()
 
 
 @pytest.mark.parametrize("name", ["parquet", "csv", "json"])
 def test_a_result_without_rows_is_one_file_with_the_schema(tmp_path: Path, name: str) -> None:
-    with Output(tmp_path / "out", format_of(name, SCHEMA)) as output:
+    with ResultFolder(tmp_path / "out", format_of(name, SCHEMA)) as output:
         assert output.commit([]) == (f"part-00000.{name}",)
     path = tmp_path / "out" / f"part-00000.{name}"
     if name == "parquet":
@@ -99,7 +100,7 @@ def test_a_result_without_rows_is_one_file_with_the_schema(tmp_path: Path, name:
 @pytest.mark.parametrize("compression", [None, "gzip", "zstd"])
 @pytest.mark.parametrize("name", ["csv", "json"])
 def test_text_is_compressed_if_asked_for(tmp_path: Path, name: str, compression: str | None) -> None:
-    with Output(tmp_path / "out", format_of(name, SCHEMA, {"compression": compression})) as output:
+    with ResultFolder(tmp_path / "out", format_of(name, SCHEMA, {"compression": compression})) as output:
         (part,) = attempt(output.staging, 0)
         (file,) = output.commit([part])
     path = tmp_path / "out" / file
@@ -115,14 +116,14 @@ def test_text_is_compressed_if_asked_for(tmp_path: Path, name: str, compression:
 
 @pytest.mark.parametrize("compression", ["zstd", "snappy", None])
 def test_parquet_is_compressed_as_asked_for(tmp_path: Path, compression: str | None) -> None:
-    with Output(tmp_path / "out", parquet(compression=compression)) as output:
+    with ResultFolder(tmp_path / "out", parquet(compression=compression)) as output:
         (name,) = output.commit(attempt(output.staging, 0))
     group = pyarrow.parquet.read_metadata(tmp_path / "out" / name).row_group(0)
     assert group.column(0).compression == (compression or "uncompressed").upper()
 
 
 def test_small_batches_share_a_row_group(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", parquet(row_group_rows=10)) as output:
+    with ResultFolder(tmp_path / "out", parquet(row_group_rows=10)) as output:
         with PartWriter(output.staging, (0,)) as writer:
             for first in range(0, 24, 3):
                 writer.write(rows(first))
@@ -132,15 +133,15 @@ def test_small_batches_share_a_row_group(tmp_path: Path) -> None:
 
 
 def test_the_place_to_write_travels_to_a_task(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", parquet()) as output:
+    with ResultFolder(tmp_path / "out", parquet()) as output:
         there = pickle.loads(pickle.dumps(output.staging))
-        sent = [part.to_dict() for part in attempt(there, 7)]
-        output.commit([Part.from_dict(record) for record in pickle.loads(pickle.dumps(sent))])
+        (result,) = decode(messages([encode(TaskResult(0, 7, parts=tuple(attempt(there, 7))))]), TaskResult)
+        output.commit(result.parts)
     assert ids(tmp_path / "out") == [70, 71, 72]
 
 
 def test_addresses_are_paths_too(tmp_path: Path) -> None:
-    with Output((tmp_path / "out").as_uri(), parquet()) as output:
+    with ResultFolder((tmp_path / "out").as_uri(), parquet()) as output:
         output.commit(attempt(output.staging, 0))
     assert ids(tmp_path / "out") == [0, 1, 2]
 
@@ -149,7 +150,7 @@ def test_addresses_are_paths_too(tmp_path: Path) -> None:
 
 
 def test_an_attempt_that_nobody_reports_leaves_nothing(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", parquet()) as output:
+    with ResultFolder(tmp_path / "out", parquet()) as output:
         twice = [attempt(output.staging, task) for task in (0, 0, 1)]
         with contextlib.suppress(KeyError), PartWriter(output.staging, (1,)) as writer:
             writer.write(rows(0))
@@ -160,7 +161,7 @@ def test_an_attempt_that_nobody_reports_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_attempt_that_still_writes_after_the_commit_leaves_nothing(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", parquet()) as output:
+    with ResultFolder(tmp_path / "out", parquet()) as output:
         late = PartWriter(output.staging, (0,))
         late.write(rows(0))
         output.commit(attempt(output.staging, 0))
@@ -171,13 +172,13 @@ def test_an_attempt_that_still_writes_after_the_commit_leaves_nothing(tmp_path: 
 
 
 def test_two_parts_for_one_place_are_our_own_fault(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", parquet()) as output, pytest.raises(InternalError, match="must have one part"):
+    with ResultFolder(tmp_path / "out", parquet()) as output, pytest.raises(InternalError, match="must have one part"):
         output.commit([*attempt(output.staging, 0), *attempt(output.staging, 0)])
     assert everything(tmp_path) == []
 
 
 def test_a_failed_attempt_removes_the_part_it_began(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", parquet()) as output:
+    with ResultFolder(tmp_path / "out", parquet()) as output:
         with contextlib.suppress(KeyError), PartWriter(output.staging, (0,)) as writer:
             writer.write(rows(0))
             raise KeyError
@@ -188,7 +189,7 @@ def test_a_failed_attempt_removes_the_part_it_began(tmp_path: Path) -> None:
 
 
 def write(path: Path, tasks: list[int], mode: str) -> None:
-    with Output(path, parquet(), mode) as output:
+    with ResultFolder(path, parquet(), mode) as output:
         output.commit([part for task in tasks for part in attempt(output.staging, task)])
 
 
@@ -208,7 +209,7 @@ def test_append_goes_on_after_the_last(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", ["error", "overwrite", "append"])
 def test_folders_above_are_made_and_taken_away_again(tmp_path: Path, mode: str) -> None:
-    with Output(tmp_path / "a" / "b" / "out", parquet(), mode) as output:
+    with ResultFolder(tmp_path / "a" / "b" / "out", parquet(), mode) as output:
         attempt(output.staging, 0)
     assert everything(tmp_path) == []
     write(tmp_path / "a" / "b" / "out", [0], mode)
@@ -235,13 +236,13 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
 def test_a_target_that_cannot_be_is_refused_at_the_beginning(tmp_path: Path, prepare: Any, message: str) -> None:
     prepare(tmp_path / "out")
     with pytest.raises(OutputError, match=message) as caught:
-        Output(tmp_path / "out", parquet()).begin()
+        ResultFolder(tmp_path / "out", parquet()).begin()
     assert str(caught.value).startswith(f"write_parquet: {str(tmp_path / 'out')!r} ")
     assert everything(tmp_path) == ["out"]
 
 
 def test_a_target_that_came_meanwhile_is_left_alone(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", parquet()) as output:
+    with ResultFolder(tmp_path / "out", parquet()) as output:
         parts = attempt(output.staging, 0)
         (tmp_path / "out").mkdir()
         with pytest.raises(OutputError, match="must not be there yet"):
@@ -253,13 +254,13 @@ def test_the_working_folder_is_not_overwritten(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "home" / "project").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "home" / "project")
     with pytest.raises(OutputError, match="the working folder lies in it"):
-        Output(tmp_path / "home", parquet(), "overwrite").begin()
+        ResultFolder(tmp_path / "home", parquet(), "overwrite").begin()
 
 
 def test_a_file_on_the_way_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(OutputError, match="cannot be written"):
-        Output(tmp_path / "file" / "out", parquet()).begin()
+        ResultFolder(tmp_path / "file" / "out", parquet()).begin()
 
 
 def test_a_missing_permission_is_told(tmp_path: Path) -> None:
@@ -267,9 +268,9 @@ def test_a_missing_permission_is_told(tmp_path: Path) -> None:
     try:
         if os.geteuid() == 0:  # who may do everything is refused nothing: let the filesystem say no instead
             refusing = Faulty(pf.LocalFileSystem(), fails_at=2, error=PermissionError(13, "Permission denied"))
-            output = Output(tmp_path / "out", parquet(), files=refusing)
+            output = ResultFolder(tmp_path / "out", parquet(), files=refusing)
         else:
-            output = Output(tmp_path / "out", parquet())
+            output = ResultFolder(tmp_path / "out", parquet())
         with pytest.raises(OutputError, match="must be writable; permission was denied"):
             output.begin()
     finally:
@@ -311,12 +312,12 @@ def test_options_are_checked(name: str, options: dict[str, Any], message: str) -
 
 def test_modes_are_checked(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="mode must be one of 'error', 'overwrite', 'append'; got 'replace'"):
-        Output(tmp_path / "out", parquet(), "replace")
+        ResultFolder(tmp_path / "out", parquet(), "replace")
 
 
 def test_an_address_of_no_known_kind_is_refused() -> None:
     with pytest.raises(GraphError, match="must be a path or an address"):
-        Output("gopher://somewhere/out", parquet())
+        ResultFolder("gopher://somewhere/out", parquet())
 
 
 # A full disk
@@ -324,7 +325,7 @@ def test_an_address_of_no_known_kind_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["parquet", "csv", "json"])
 def test_a_full_disk_is_told(tmp_path: Path, name: str) -> None:
-    with Output(tmp_path / "out", format_of(name, SCHEMA)) as output:
+    with ResultFolder(tmp_path / "out", format_of(name, SCHEMA)) as output:
         writer = PartWriter(output.staging, (0,))
         full = f"0-0-{writer.attempt}.{name}"
         (Path(output.tasks) / full).symlink_to("/dev/full")
@@ -346,7 +347,7 @@ def largest_file(size: int) -> Iterator[None]:
 
 
 def test_a_limit_on_the_size_of_files_is_told(tmp_path: Path) -> None:
-    with Output(tmp_path / "out", format_of("json", SCHEMA)) as output:
+    with ResultFolder(tmp_path / "out", format_of("json", SCHEMA)) as output:
         told = pytest.raises(OutputError, match="set part_bytes below the limit")
         with largest_file(1 << 20), told, PartWriter(output.staging, (0,)) as writer:
             writer.write(rows(0, 100_000))
@@ -426,7 +427,7 @@ AFTER = {"error": NEW, "overwrite": NEW, "append": OLD + NEW}
 
 
 def commit_with(files: Faulty, path: Path, mode: str) -> None:
-    output = Output(path, parquet(), mode, files=files)
+    output = ResultFolder(path, parquet(), mode, files=files)
     output.begin()
     output.commit([part for task in (2, 3, 4) for part in attempt(output.staging, task)])
 
@@ -541,8 +542,8 @@ def test_any_attempts_in_any_order(attempts: list[tuple[int, int, bool]], data: 
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with Output(folder / "out", parquet(part_bytes=1, row_group_rows=1)) as output:
-            reported: dict[int, tuple[Part, ...]] = {}
+        with ResultFolder(folder / "out", parquet(part_bytes=1, row_group_rows=1)) as output:
+            reported: dict[int, tuple[ResultPart, ...]] = {}
             for task, parts, succeeds in attempts:
                 with contextlib.suppress(KeyError), PartWriter(output.staging, (task,)) as writer:
                     for at in range(parts):

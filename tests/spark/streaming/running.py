@@ -18,13 +18,15 @@ from penstock.plan.cut import cut
 from penstock.plan.idle import Wanted
 from penstock.plan.moving import moved_to
 from penstock.plan.stages import Cut
-from penstock.spark.driver import results as job
-from penstock.spark.streaming.arrived import Piece as Arrived
+from penstock.spark.driver.job_program import plan_program
+from penstock.spark.driver.results import table
+from penstock.spark.streaming.arrived import ArrivedPiece as Arrived
+from penstock.spark.streaming.batch_record import results_in_order
 from penstock.spark.streaming.bucket_partitions import stream_layout
-from penstock.spark.streaming.query import in_order
 from penstock.spark.streaming.refusals import refuse_idle
 from penstock.spark.streaming.state_store import FRAME
-from penstock.spark.worker.block import Origin
+from penstock.spark.wire import SenderOrigin
+from penstock.spark.worker.result_writers import CollectWriter
 
 Row = dict[str, Any]
 
@@ -35,17 +37,17 @@ class Running:
     def __init__(self, leaf: Any, made: Cut, buckets: int = 2, **options: Any) -> None:
         self.leaf, self.cut, self.stores, self.number, self.counts = leaf, made, {}, 0, {}
         layout = stream_layout(made, buckets)
-        self.program = job.program_of(made, layout, job.CollectWriter, {"compile": False} | options, {}, {})
+        self.program = plan_program(made, layout, CollectWriter, {"compile": False} | options, {}, {})
 
     def take(self, pieces: list[Arrived], now: int | None = None) -> pa.Table:
         before, tables = deepcopy(self.stores), []
         for again in (1, 2):
             self.stores, chance = deepcopy(before), random.Random(again * self.number)
             found = micro_batch(self.program, self.cut, pieces, self.number, self.stores, chance, now)
-            tables.append(job.table(self.leaf, in_order(found, self.cut), has_places=False))
-        assert difference(*(Result((_sorted(table),), ()) for table in tables)) is None
+            tables.append(table(self.leaf, results_in_order(found, self.cut), has_places=False))
+        assert difference(*(Result((_sorted(each),), ()) for each in tables)) is None
         self.number += 1
-        states = [each.state for each in found.counted if each.state]
+        states = [each.state for each in found.counts if each.state]
         self.counts = {name: sum(state[name] for state in states) for name in (states[0] if states else ())}
         return tables[0]
 
@@ -53,7 +55,7 @@ class Running:
         """Take files of items; what came of them."""
         schema = pa.schema(list(self.leaf.source.items.fields.items()))
         named = enumerate(pa.Table.from_pylist(rows, schema) for rows in files)
-        return self.take([Arrived(Origin(True, f"file {at}"), Piece(t)) for at, t in named], now).to_pylist()
+        return self.take([Arrived(SenderOrigin(True, f"file {at}"), Piece(t)) for at, t in named], now).to_pylist()
 
     @property
     def state_bytes(self) -> int:

@@ -30,54 +30,57 @@ from penstock.graph.split import NoItems
 from penstock.graph.tree import Tree, check_signals, handled_signals
 from penstock.plan.cut import cut
 from penstock.plan.stages import Cut
-from penstock.spark.driver import results as job
+from penstock.spark.driver.job_program import plan_program
+from penstock.spark.driver.results import JobOutput, gather, table
 from penstock.spark.streaming import arrived, pages
+from penstock.spark.streaming.batch_record import results_in_order
 from penstock.spark.streaming.bucket_partitions import stream_layout
 from penstock.spark.streaming.keeper import StateKeeper
-from penstock.spark.streaming.query import in_order
-from penstock.spark.streaming.state_store import Place
-from penstock.spark.worker import block, inbox, task
-from penstock.spark.worker.block import Block, Origin
+from penstock.spark.streaming.state_store import PageAddress
+from penstock.spark.wire import ArrivedFile, SenderOrigin, messages
+from penstock.spark.worker import block_writer, inbox, task
+from penstock.spark.worker.program import Program
+from penstock.spark.worker.result_writers import CollectWriter
 
 
 @dataclass
 class Store:
     """The state of a bucket."""
 
-    pieces: dict[Place, bytes] = field(default_factory=dict)
+    pieces: dict[PageAddress, bytes] = field(default_factory=dict)
 
-    def read(self, places: Sequence[Place]) -> Iterator[bytes]:
+    def read(self, places: Sequence[PageAddress]) -> Iterator[bytes]:
         return iter([self.pieces.get(place, b"") for place in places])
 
-    def write(self, pieces: Iterable[tuple[Place, bytes]]) -> None:
+    def write(self, pieces: Iterable[tuple[PageAddress, bytes]]) -> None:
         for place, held in pieces:
             self.pieces[place] = held
 
-    def all(self) -> Iterator[tuple[Place, bytes]]:
+    def all(self) -> Iterator[tuple[PageAddress, bytes]]:
         return iter([(place, held) for place, held in self.pieces.items() if held])
 
 
 class Reader:
     """Hands out pieces in memory, by their numbers."""
 
-    def __init__(self, pieces: list[arrived.Piece], chance: random.Random) -> None:
+    def __init__(self, pieces: list[arrived.ArrivedPiece], chance: random.Random) -> None:
         """Files that follow each other are read in groups, now and then: by the task that is given the first."""
         self.pieces = pieces
-        self.groups: list[list[arrived.Piece]] | None = [] if chance.random() < 0.5 else None
+        self.groups: list[list[arrived.ArrivedPiece]] | None = [] if chance.random() < 0.5 else None
         if self.groups is not None:
             for piece in sorted((each for each in pieces if each.origin.is_data), key=lambda each: each.origin):
                 if not self.groups or chance.random() < 0.3:
                     self.groups.append([])
                 self.groups[-1].append(piece)
 
-    def takes(self, block: Block) -> bool:
+    def takes(self, named: ArrivedFile) -> bool:
         return True
 
-    def piece(self, block: Block, batch: int) -> arrived.Piece:
-        return self.pieces[block.sender]
+    def piece(self, named: ArrivedFile, batch: int) -> arrived.ArrivedPiece:
+        return self.pieces[int(named.path)]
 
-    def group(self, block: Block, name: str | None) -> list[arrived.Piece] | None:
-        piece = self.pieces[block.sender]
+    def group(self, named: ArrivedFile, name: str | None) -> list[arrived.ArrivedPiece] | None:
+        piece = self.pieces[int(named.path)]
         if self.groups is None or not piece.origin.is_data:
             return None
         return next((group for group in self.groups if group[0] is piece), [])
@@ -86,7 +89,7 @@ class Reader:
         """Signals come as pieces."""
 
 
-def micro_batches(case: Case, chance: random.Random) -> list[list[arrived.Piece]]:
+def micro_batches(case: Case, chance: random.Random) -> list[list[arrived.ArrivedPiece]]:
     """The items cut at random places into files, some of them empty, and these into micro-batches.
 
     Before an item with a signal in front a micro-batch begins, which has the signal: that is how one is sent.
@@ -102,13 +105,17 @@ def micro_batches(case: Case, chance: random.Random) -> list[list[arrived.Piece]
             signals.setdefault(given.index, []).append(given.signal)
     cuts = {chance.randint(0, table.num_rows) for _ in range(chance.choice([0, 1, 3, 6]))} | set(signals)
     ends = sorted(cuts | {table.num_rows})
-    found: list[list[arrived.Piece]] = [[]]
+    found: list[list[arrived.ArrivedPiece]] = [[]]
     start = 0
     for number, end in enumerate(ends):
-        found[-1].append(arrived.Piece(Origin(True, f"file {number:04}"), Piece(table.slice(start, end - start))))
+        found[-1].append(
+            arrived.ArrivedPiece(SenderOrigin(True, f"file {number:04}"), Piece(table.slice(start, end - start)))
+        )
         start = end
         if end in signals:
-            sent = [arrived.Piece(Origin(False, f"{at}"), NoItems(), (s,)) for at, s in enumerate(signals[end])]
+            sent = [
+                arrived.ArrivedPiece(SenderOrigin(False, f"{at}"), NoItems(), (s,)) for at, s in enumerate(signals[end])
+            ]
             found.append(sent)
         elif chance.random() < 0.5 and end < table.num_rows:
             found.append([])
@@ -125,7 +132,7 @@ def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = 
         "batch_items": chance.choice([None, 1, 2, 5]),
         "hash_seed": deepcopy(chance).getrandbits(63),
     }
-    program = job.program_of(made, layout, job.CollectWriter, options, {}, {})
+    program = plan_program(made, layout, CollectWriter, options, {}, {})
     stores: dict[tuple[int, int], Store] = {}
     tables = []
     for number, pieces in enumerate(micro_batches(case, chance)):
@@ -134,20 +141,20 @@ def run(case: Case, chance: random.Random, *, is_ordered: bool, compile: bool = 
         if chance.random() < 0.2:
             stores = before
             found = micro_batch(program, made, pieces, number, stores, chance)
-        tables.append(job.table(leaf, in_order(found, made), has_places=False))
+        tables.append(table(leaf, results_in_order(found, made), has_places=False))
     return made, tables
 
 
 def micro_batch(
-    program: task.Program,
+    program: Program,
     made: Cut,
-    pieces: list[arrived.Piece],
+    pieces: list[arrived.ArrivedPiece],
     number: int,
     stores: dict,
     chance: random.Random,
     now: int | None = None,
-) -> job.Gathered:
-    named = [Block(arrived.FILE, at, 0, True, b"", None) for at in range(len(pieces))]
+) -> JobOutput:
+    named = [ArrivedFile(str(at), 0) for at in range(len(pieces))]
     chance.shuffle(named)
     reader = Reader(pieces, chance)
     rows: list[pa.RecordBatch] = []
@@ -160,17 +167,16 @@ def micro_batch(
             rows += arrived.run_pieces(program, reader, some, number, partition)
     for stage in made.stages[1:]:
         rows = list(received(program, rows, stage, stores, chance, now))
-    return job.gathered([each for batch in rows for each in block.blocks(batch)])
+    return gather(list(messages(rows)))
 
 
-def received(program: task.Program, rows: list[pa.RecordBatch], stage, stores: dict, chance: random.Random, now=None):
+def received(program: Program, rows: list[pa.RecordBatch], stage, stores: dict, chance: random.Random, now=None):
     for target in {0, *program.targets[stage.number]}:
         mine = [batch for batch in rows if batch.column(0)[0].as_py() == target]
         chance.shuffle(mine)
-        pairs = ((target, each) for batch in mine for each in block.blocks(batch))
         is_kept = stage.reads.kind != "order" and target
         keeper = StateKeeper(stores.setdefault((stage.number, target), Store()), now) if is_kept else None
-        yield from task.run_blocks(program, pairs, keeper)
+        yield from task.run_blocks(program, messages(mine), keeper)
 
 
 def one_result(case: Case) -> Case:
@@ -197,7 +203,7 @@ def check(seed: int, compile: bool = False, make: Callable[[int], Case] = from_s
         return None
     wanted = expected(case)
     small = mock.patch.multiple(
-        block, BLOCK_ITEMS=chance.choice([1, 2, 5, 1000]), BLOCK_SIGNALS=chance.choice([1, 2, 9])
+        block_writer, BLOCK_ITEMS=chance.choice([1, 2, 5, 1000]), BLOCK_SIGNALS=chance.choice([1, 2, 9])
     )
     held = mock.patch.object(inbox, "HELD_BYTES", chance.choice([0, 300, 1 << 20]))
     page = mock.patch.object(pages, "PAGE_BYTES", chance.choice([1, 400, 1 << 14]))

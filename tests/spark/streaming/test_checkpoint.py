@@ -22,7 +22,7 @@ from penstock.errors import CheckpointError, ControlError, GraphError, InternalE
 from penstock.spark.files.filesystem import Files
 from penstock.spark.streaming.checkpoint import Checkpoint
 from penstock.spark.streaming.description import describe, differences
-from penstock.spark.streaming.sent_signals import Place, values_of
+from penstock.spark.streaming.sent_signals import SignalPosition, values_of
 from penstock.spark.streaming.steps import with_slots
 
 
@@ -521,7 +521,7 @@ def test_a_checkpoint_travels_without_its_lock(checkpoint: Checkpoint) -> None:
     copy = pickle.loads(pickle.dumps(checkpoint))
     copy.note_placed("0-a", 3)
     copy.close()
-    assert checkpoint.placed("0-a") == Place(3, None)
+    assert checkpoint.placed("0-a") == SignalPosition(3, None)
     with pytest.raises(CheckpointError, match="by one query at a time"):
         copy.open(described())
 
@@ -604,10 +604,10 @@ def test_a_place_is_noted_once_and_for_good(checkpoint: Checkpoint) -> None:
     assert checkpoint.placed(name) is None
     checkpoint.note_placed(f"file:/somewhere/{name}.json", 7)
     checkpoint.note_placed(name, 7)
-    assert checkpoint.placed(name) == Place(7, None)
+    assert checkpoint.placed(name) == SignalPosition(7, None)
     checkpoint.note_placed(name, 7, 1000)  # it has become known
     checkpoint.note_placed(name, 7)
-    assert checkpoint.placed(name) == Place(7, 1000)
+    assert checkpoint.placed(name) == SignalPosition(7, 1000)
     for other in ((8, None), (7, 1001)):
         with pytest.raises(InternalError, match="a signal must keep its place"):
             checkpoint.note_placed(name, *other)
@@ -621,9 +621,9 @@ def test_waiting_for_a_place(checkpoint: Checkpoint) -> None:
         if len(slept) == 3:
             checkpoint.note_placed(name, 2, 40)
 
-    assert checkpoint.wait_placed(name, 10, clock=lambda: 0.0, sleep=sleep) == Place(2, 40)
+    assert checkpoint.wait_placed(name, 10, clock=lambda: 0.0, sleep=sleep) == SignalPosition(2, 40)
     assert len(slept) == 3 and max(slept) < 1
-    assert checkpoint.wait_placed(name, 0) == Place(2, 40)
+    assert checkpoint.wait_placed(name, 0) == SignalPosition(2, 40)
 
 
 def test_nobody_places_it(checkpoint: Checkpoint) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -16,13 +15,14 @@ from tests.spark.streaming.test_streams import ran, readings, right, rows
 
 import penstock as ps
 from penstock.plan.cut import cut
-from penstock.spark.driver import results as job
-from penstock.spark.streaming.arrived import ArrivedFile
+from penstock.spark.driver.job_program import plan_program
+from penstock.spark.streaming.arrived import FileSplit
 from penstock.spark.streaming.bucket_partitions import stream_layout
-from penstock.spark.streaming.groups import MANY, MOST_FILES, Groups, grouped
+from penstock.spark.streaming.groups import MANY, MOST_FILES, Groups, group_files
 from penstock.spark.streaming.query import TASKS_A_CORE
-from penstock.spark.worker import task
-from penstock.spark.worker.block import Origin, blocks
+from penstock.spark.wire import SenderOrigin, TaskCounts, decode, messages
+from penstock.spark.worker import stage_input, task
+from penstock.spark.worker.result_writers import CollectWriter
 
 COUNT = MANY + 6
 
@@ -89,15 +89,15 @@ def test_what_is_read_is_decided_once_for_a_group(folder: Path, monkeypatch: pyt
     leaf = averages(folder).node
     items = leaf.source.items
     made = cut([leaf], [])
-    program = job.program_of(made, stream_layout(made, 2), job.CollectWriter, {}, {}, {})
-    origins = tuple(Origin(True, f"file://{file.path}") for file in items.files)
-    splits = [ArrivedFile(items.without_files(), file.path, file.size) for file in items.files]
+    program = plan_program(made, stream_layout(made, 2), CollectWriter, {}, {}, {})
+    origins = tuple(SenderOrigin(True, f"file://{file.path}") for file in items.files)
+    splits = [FileSplit(items.without_files(), file.path, file.size) for file in items.files]
     calls: list[Any] = []
-    used_columns = task.used_columns
-    monkeypatch.setattr(task, "used_columns", lambda tree: calls.append(tree) or used_columns(tree))
+    used_columns = stage_input.used_columns
+    monkeypatch.setattr(stage_input, "used_columns", lambda tree: calls.append(tree) or used_columns(tree))
     rows = list(task.run_files(replace(program, origin=origins[0], files=origins), 0, splits))
-    (counted,) = [pickle.loads(block.head) for each in rows for block in blocks(each) if block.stage == task.COUNTED]
-    assert (counted.items, len(counted.origins), len(calls)) == (2 * COUNT, COUNT, 1)
+    (counts,) = decode(messages(rows), TaskCounts)
+    assert (counts.items, len(counts.origins), len(calls)) == (2 * COUNT, COUNT, 1)
 
 
 # Which files are read together
@@ -108,7 +108,7 @@ def test_groups_have_all_files_in_order(seed: int) -> None:
     chance = random.Random(seed)
     files = [(f"/in/{number:05}", chance.choice([0, 1, 50, 10_000])) for number in range(chance.randint(1, 3000))]
     wanted = chance.choice([1, 4, 16])
-    found = grouped(chance.sample(files, len(files)), wanted).groups
+    found = group_files(chance.sample(files, len(files)), wanted).groups
     assert [entry for group in found for entry in group] == [entry for entry in files if entry[1]]
     assert all(1 <= len(group) <= MOST_FILES for group in found)
     most = sum(size for _, size in files) // wanted + 1

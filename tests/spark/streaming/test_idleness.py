@@ -25,8 +25,8 @@ from penstock.graph.split import NoItems
 from penstock.plan.cut import cut
 from penstock.plan.idle import Idle, Wanted
 from penstock.spark.streaming import pages
-from penstock.spark.streaming.arrived import Piece as Arrived
-from penstock.spark.worker.block import Origin
+from penstock.spark.streaming.arrived import ArrivedPiece as Arrived
+from penstock.spark.wire import SenderOrigin
 
 
 def test_a_whole_aggregate_is_given_once_when_its_key_ends_by_event_time() -> None:
@@ -215,7 +215,7 @@ def ended(stream: Running, batches: list[list[Arrived]]) -> Iterator[pa.Table]:
     for pieces in batches:
         yield stream.take(pieces, now=1)
     for again in range(1, 4):  # what a key gives at its end goes on to the next stage, whose keys end later
-        yield stream.take([Arrived(Origin(False, "nothing"), NoItems())], now=100 * again)
+        yield stream.take([Arrived(SenderOrigin(False, "nothing"), NoItems())], now=100 * again)
 
 
 def test_keys_expire_on_spark(tmp_path: Path, spark: Any) -> None:

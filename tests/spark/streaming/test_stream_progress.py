@@ -11,7 +11,7 @@ import pytest
 import penstock as ps
 from penstock.graph.files.file_items import FileItems
 from penstock.spark.streaming.checkpoint import Checkpoint
-from penstock.spark.streaming.stream_progress import FORGET_FROM, Waiting, has_run, progress_of
+from penstock.spark.streaming.stream_progress import FORGET_FROM, WaitingFiles, has_run, progress_of
 
 TIMES = {
     "latestOffset": 20,
@@ -65,10 +65,10 @@ def test_a_look_that_found_nothing_is_no_micro_batch() -> None:
 AGE = 1000
 
 
-def waiting(path: Path, checkpoint: Path) -> Waiting:
+def waiting(path: Path, checkpoint: Path) -> WaitingFiles:
     items = ps.read_text(path).node.source.items
     assert isinstance(items, FileItems)
-    return Waiting(items, Checkpoint(checkpoint), lambda newest: newest - AGE)
+    return WaitingFiles(items, Checkpoint(checkpoint), lambda newest: newest - AGE)
 
 
 def log(checkpoint: Path, name: str, *paths: str, time: int = 1) -> None:

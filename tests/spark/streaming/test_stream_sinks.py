@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from unittest import mock
 
@@ -13,8 +12,7 @@ import penstock as ps
 from penstock.spark.streaming.checkpoint import Checkpoint
 from penstock.spark.streaming.description import describe
 from penstock.spark.streaming.stream_sinks import FileSink
-from penstock.spark.worker.block import Block, blocks
-from penstock.spark.worker.task import RESULT
+from penstock.spark.wire import TaskResult, decode, messages
 
 
 class Killed(BaseException):
@@ -37,11 +35,11 @@ class Stream:
         return sink
 
 
-def task(sink: FileSink, values: list[int]) -> list[Block]:
+def task(sink: FileSink, values: list[int]) -> list[TaskResult]:
     """A task that writes a part, and reports it."""
     writer = sink.results()(0, 0)
     list(writer.send(pa.record_batch({"v": values})))
-    return [block for rows in writer.finish() for block in blocks(rows) if block.stage == RESULT]
+    return list(decode(messages(writer.finish()), TaskResult))
 
 
 def written(folder: Path) -> list[int]:
@@ -74,7 +72,7 @@ def test_a_start_clears_away_only_what_tasks_of_its_own_stream_have_left(tmp_pat
     parts, left = task(running, [1]), task(other, [99])
     again = second.open()
     again.begin()
-    (part,) = pickle.loads(left[0].payload)
+    (part,) = left[0].parts
     assert not Path(other.staged, part.name).exists()
     running.commit(0, parts)
     assert written(tmp_path) == [1]

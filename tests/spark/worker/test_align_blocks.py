@@ -12,7 +12,7 @@ import pytest
 
 from penstock.engine.intake import Arrival
 from penstock.plan.stages import Meeting
-from penstock.spark.worker.align_blocks import met
+from penstock.spark.worker.align_blocks import align_sides
 
 Side = dict[int, dict[str, Any]]
 """The items of a side by their places."""
@@ -64,11 +64,11 @@ def test_as_a_dict_for_each_place(kind: str, seed: int) -> None:
     chance, meeting = random.Random(seed), MEETINGS[kind]
     names = SIDES if not meeting.is_merge else [("s", "l")] * 3
     sides = [side_of(chance, each) for each in names]
-    found = list(met(meeting, [arrivals(chance, *pair) for pair in zip(sides, names, strict=True)]))
+    found = list(align_sides(meeting, [arrivals(chance, *pair) for pair in zip(sides, names, strict=True)]))
     rows = [row for made in found for row in made.rows.to_pylist()]
     places = [int(place) for made in found for place in made.places]
     assert list(zip(places, rows, strict=True)) == together(meeting, sides)
 
 
 def test_nothing_comes_of_nothing() -> None:
-    assert list(met(MEETINGS["outer"], [iter(()), iter(()), iter(())])) == []
+    assert list(align_sides(MEETINGS["outer"], [iter(()), iter(()), iter(())])) == []

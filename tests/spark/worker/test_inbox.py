@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 
 import pyarrow as pa
@@ -12,9 +11,11 @@ import penstock as ps
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.plan.stages import Exchange
-from penstock.spark.worker import block
-from penstock.spark.worker.block import BlockWriter, blocks
-from penstock.spark.worker.inbox import Inbox, in_order, merged
+from penstock.spark.wire import Block, decode, messages
+from penstock.spark.worker import block_writer
+from penstock.spark.worker.block_columns import arrival, schema_of
+from penstock.spark.worker.block_writer import BlockWriter
+from penstock.spark.worker.inbox import Inbox, chain_senders, merge_senders
 
 
 class Mark(ps.Signal):
@@ -32,9 +33,9 @@ def rows(start: int, stop: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([pa.array(column) for column in columns], names=["k", "s", "v"])
 
 
-def sent(monkeypatch: pytest.MonkeyPatch, senders: int, *, has_places: bool = False) -> list[block.Block]:
+def sent(monkeypatch: pytest.MonkeyPatch, senders: int, *, has_places: bool = False) -> list[Block]:
     """The blocks of one target, of senders with 40 items each and a signal after every tenth."""
-    monkeypatch.setattr(block, "BLOCK_ITEMS", 3)
+    monkeypatch.setattr(block_writer, "BLOCK_ITEMS", 3)
     made = []
     for sender in range(senders):
         writer = BlockWriter(exchange(has_places=has_places), 1, (0, 1), sender, senders)
@@ -42,7 +43,7 @@ def sent(monkeypatch: pytest.MonkeyPatch, senders: int, *, has_places: bool = Fa
             made += writer.send(rows(40 * sender + start, 40 * sender + start + 10))
             made += [] if has_places else writer.signal(Mark(start))
         made += writer.finish()
-    return [found for batch in made for found in blocks(batch) if batch.column(0)[0].as_py() == 1]
+    return [each.decode() for each in messages(made) if each.target == 1]
 
 
 @pytest.mark.parametrize("held", [0, 200, 1 << 20])
@@ -50,7 +51,7 @@ def test_any_order_of_arrival(monkeypatch: pytest.MonkeyPatch, held: int) -> Non
     arrived = sent(monkeypatch, 3)
     random.Random(held).shuffle(arrived)
     inbox = Inbox(iter(arrived), held)
-    found = list(in_order(inbox, [0, 1, 2], block.schema_of(exchange()), (Mark,)))
+    found = list(chain_senders(inbox, [0, 1, 2], schema_of(exchange()), (Mark,)))
     values = [value for each in found for value in each.rows.column("v").to_pylist()]
     assert values == sorted(values) and len(values) in (24, 48, 72)
     assert [signal.number for each in found for _, signal in each.signals] == [0, 10, 20, 30] * 3
@@ -64,7 +65,7 @@ def test_any_order_of_arrival(monkeypatch: pytest.MonkeyPatch, held: int) -> Non
 
 def test_signals_stand_between_the_items_that_they_stood_between(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
-    for each in in_order(Inbox(iter(sent(monkeypatch, 1))), [0], block.schema_of(exchange()), (Mark,)):
+    for each in chain_senders(Inbox(iter(sent(monkeypatch, 1))), [0], schema_of(exchange()), (Mark,)):
         values = each.rows.column("v").to_pylist()
         for at in range(len(values) + 1):
             seen += [signal.number for offset, signal in each.signals if offset == at]
@@ -84,16 +85,16 @@ def test_merging_by_place(monkeypatch: pytest.MonkeyPatch) -> None:
         writer = BlockWriter(source, 1, (0,), sender, 1)
         given = rows(0, 30).append_column(n.PLACE, pa.array([3 * at + sender for at in range(30)]))
         made += [*writer.send(given), *writer.finish()]
-    arrived = [found for batch in made for found in blocks(batch)]
+    arrived = list(decode(messages(made), Block))
     random.Random(1).shuffle(arrived)
-    places = [p for each in merged(Inbox(iter(arrived)), [0, 1, 2], block.schema_of(source), ()) for p in each.places]
+    places = [p for each in merge_senders(Inbox(iter(arrived)), [0, 1, 2], schema_of(source), ()) for p in each.places]
     assert places == list(range(90))
 
 
 def test_a_lost_block_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     arrived = sent(monkeypatch, 2)[:-1]
     with pytest.raises(InternalError, match="never arrived"):
-        list(in_order(Inbox(iter(arrived)), [0, 1], block.schema_of(exchange()), (Mark,)))
+        list(chain_senders(Inbox(iter(arrived)), [0, 1], schema_of(exchange()), (Mark,)))
 
 
 def test_integers_are_packed_narrow_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,6 +106,6 @@ def test_integers_are_packed_narrow_and_come_back(monkeypatch: pytest.MonkeyPatc
         writer = BlockWriter(source, 1, (0,), 0, 1)
         assert not list(writer.send(given))
         (last,) = writer.finish()
-        (found,) = blocks(last)
-        assert pickle.loads(found.head)[1][0][0] == "|u1"
-        assert block.arrival(found, block.schema_of(source), ()).rows.column("k").to_pylist() == given["k"].to_pylist()
+        (found,) = decode(messages([last]), Block)
+        assert found.columns[0].dtype == "|u1"
+        assert arrival(found, schema_of(source), ()).rows.column("k").to_pylist() == given["k"].to_pylist()

@@ -33,7 +33,7 @@ _JAVA_TRACE = re.compile(
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
 
-class Trace:
+class JavaTrace:
     """The lines of a trace of Python, from its first one to the one that names the error."""
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class Relay:
         self.held: deque[str] = deque(maxlen=50)
         self.has_started = False
         self.empty = 0
-        self.trace: Trace | None = None
+        self.trace: JavaTrace | None = None
         self.is_behind_trace = False
         self.thread = threading.Thread(target=self._run, name="penstock-relay", daemon=True)
         self.thread.start()
@@ -89,8 +89,8 @@ class Relay:
 
     def passed(self, line: str) -> list[str]:
         """What is to be passed on when a line has come: that, nothing, or a trace that it has ended."""
-        if self.trace is None and Trace.begins(line):
-            self.trace = Trace()
+        if self.trace is None and JavaTrace.begins(line):
+            self.trace = JavaTrace()
         if self.trace is not None:
             if not self.trace.add(line):
                 return []

@@ -41,7 +41,7 @@ def find_java() -> Java:
     """The first Java that serves: JAVA_HOME, then the one on PATH, then those that are installed for the machine."""
     seen = []
     for command in _commands():
-        java = _described(command)
+        java = _describe(command)
         if java is not None and java.serves:
             return java
         seen.append(f"{command} does not run" if java is None else java.fault)
@@ -62,7 +62,7 @@ def _commands() -> Iterator[Path]:
     yield from sorted(Path("/Library/Java/JavaVirtualMachines").glob("*/Contents/Home/bin/java"))
 
 
-def _described(command: Path) -> Java | None:
+def _describe(command: Path) -> Java | None:
     """What a java command is; None if it does not run.
 
     The file ``release`` in its folder tells at no cost. Where there is none (the command is a shim, or the build left
@@ -74,7 +74,7 @@ def _described(command: Path) -> Java | None:
     try:
         return _of_release(home, (home / "release").read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return _asked(command)
+        return _ask(command)
 
 
 def _of_release(home: Path, text: str) -> Java:
@@ -85,7 +85,7 @@ def _of_release(home: Path, text: str) -> Java:
     return Java(home, _major(said.get("JAVA_VERSION", "")), MODULE in said["MODULES"].split())
 
 
-def _asked(command: Path) -> Java | None:
+def _ask(command: Path) -> Java | None:
     for modules, has_module in (([f"--add-modules={MODULE}"], True), ([], False)):
         arguments = [str(command), *modules, "-XshowSettings:properties", "-version"]
         try:

@@ -10,7 +10,7 @@ from typing import Any
 
 from penstock.engine.statistics import NodeStatistics, Statistics
 from penstock.plan.stages import Cut
-from penstock.spark.worker.task import Counted
+from penstock.spark.wire import TaskCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class JobStatistics:
         return "\n".join(lines)
 
 
-def job_statistics(cut: Cut, counted: Sequence[Counted], seconds: float, skipped: int = 0) -> JobStatistics:
+def job_statistics(cut: Cut, counted: Sequence[TaskCounts], seconds: float, skipped: int = 0) -> JobStatistics:
     """Put together what all tasks counted."""
     stages = []
     for stage in cut.stages:

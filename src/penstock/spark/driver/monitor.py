@@ -2,52 +2,50 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from penstock.errors import PenstockError
 from penstock.spark.driver.reason import job_error
-from penstock.spark.worker.task import COUNTED, Counted
-from penstock.spark.worker.task_failure import FAILED, Failed, first
+from penstock.spark.wire import Failed, Message, TaskCounts
+from penstock.spark.worker.remote import Report
+from penstock.spark.worker.task_failure import first_failure
 
 if TYPE_CHECKING:
     from penstock.report.progress import Progress
-    from penstock.spark.driver.batch import BatchJob
+    from penstock.spark.driver.batch import Actions
 
-Report = Callable[[Counted | Failed], None]
-"""Tells the driver something while the job is running. What tasks report may come twice, when one is run again."""
 EVERY_S = 0.1
 PATIENCE_S = 10.0
 """How long a failed job may go on for the tasks that come before the one that failed: the first error is told."""
 
 
-def reporting(rows: Iterator[pa.RecordBatch], report: Report | None) -> Iterator[pa.RecordBatch]:
-    """The rows of a task, while what it counted and what failed is reported too."""
-    for row in rows:
-        if report is not None and row.column(1)[0].as_py() in (COUNTED, FAILED):
-            report(pickle.loads(row.column(5)[0].as_py()))
-        yield row
-
-
 class Monitor:
     """Runs an action of Spark in this thread while another one looks after it."""
 
-    def __init__(self, job: BatchJob, on_progress: Callable[..., None] | None) -> None:
-        self.job, self.on_progress = job, on_progress
-        self.context = job.spark.sparkContext
+    def __init__(self, actions: Actions, on_progress: Callable[..., None] | None) -> None:
+        self.actions, self.on_progress = actions, on_progress
+        self.context = actions.spark.sparkContext
         self.reports = self.context.accumulator([], _listed())
         self.done = threading.Event()
         self.failure: PenstockError | None = None
         self.known_since: float | None = None
         self.begun: dict[int, float] = {}
+        self.decoded: list[TaskCounts | Failed] = []
+        self.lock = threading.Lock()
+
+    @property
+    def reported(self) -> list[TaskCounts | Failed]:
+        """What tasks have reported so far."""
+        with self.lock:
+            for kind, head in self.reports.value[len(self.decoded) :]:
+                self.decoded.append(Message(0, kind, head).decode())
+            return list(self.decoded)
 
     def __enter__(self) -> Monitor:
-        self.context.setJobGroup(self.job.group, "penstock", interruptOnCancel=True)
+        self.context.setJobGroup(self.actions.group, "penstock", interruptOnCancel=True)
         self.thread = threading.Thread(target=self._look, name="penstock-monitor", daemon=True)
         self.thread.start()
         return self
@@ -56,7 +54,7 @@ class Monitor:
         self.done.set()
         self.thread.join()
         if self.on_progress is not None:
-            self.on_progress(self.progress(list(self.reports.value)))
+            self.on_progress(self.progress(self.reported))
         for name in ("spark.jobGroup.id", "spark.job.description", "spark.job.interruptOnCancel"):
             self.context.setLocalProperty(name, None)  # type: ignore[arg-type]
 
@@ -64,58 +62,62 @@ class Monitor:
         """The result of an action. A failure that a task reported is raised instead of what Spark makes of it."""
         reports = self.reports
         try:
-            return action(lambda found: reports.add([found]))
+            return action(lambda report: reports.add([report]))
         except BaseException as error:
             if _is_interrupted(error):
-                self.context.cancelJobGroup(self.job.group)
+                self.context.cancelJobGroup(self.actions.group)
                 raise KeyboardInterrupt from None
             if not isinstance(error, Exception):
                 raise
-            raise self._failure() or job_error(error, self.job.tree.nodes) from None
+            raise self._failure() or job_error(error, self.actions.plan.tree.nodes) from None
 
     def _failure(self) -> PenstockError | None:
         """The failure for which the job was cancelled, or else the first that was reported."""
         if self.failure is None:
-            failed = [each for each in self.reports.value if isinstance(each, Failed)]
-            self.failure = self.job.told(first(failed)) if failed else None
+            failed = [each for each in self.reported if isinstance(each, Failed)]
+            self.failure = self.actions.user_error(first_failure(failed)) if failed else None
         return self.failure
 
     def _look(self) -> None:
         while not self.done.wait(EVERY_S):
-            found = list(self.reports.value)
-            if self.failure is None and self._is_decided(found):
+            reported = self.reported
+            if self.failure is None and self._is_decided(reported):
                 self._failure()
-                self.context.cancelJobGroup(self.job.group)
+                self.context.cancelJobGroup(self.actions.group)
             if self.on_progress is not None:
-                self.on_progress(self.progress(found))
+                self.on_progress(self.progress(reported))
 
-    def _is_decided(self, found: list[Counted | Failed]) -> bool:
+    def _is_decided(self, reported: list[TaskCounts | Failed]) -> bool:
         """Whether a task has failed, and none is left that might tell of something earlier in the stream."""
-        failed = [each for each in found if isinstance(each, Failed)]
+        failed = [each for each in reported if isinstance(each, Failed)]
         if not failed:
             return False
         if self.known_since is None:
             self.known_since = time.monotonic()
-        return time.monotonic() - self.known_since > PATIENCE_S or self._before(first(failed)) <= {
-            (each.stage, each.sender) for each in found
+        return time.monotonic() - self.known_since > PATIENCE_S or self._before(first_failure(failed)) <= {
+            (each.stage, each.sender) for each in reported
         }
 
     def _before(self, failed: Failed) -> set[tuple[int, int]]:
         """The tasks, as (stage, sender), that may fail by something before this: earlier splits, or all buckets."""
-        stages = self.job.cut.stages
+        stages = self.actions.plan.cut.stages
         if stages[failed.stage].level == 0:
             return {(0, sender) for sender in range(failed.sender)}
         beside = [s.number for s in stages[: failed.stage + 1] if s.level == stages[failed.stage].level]
-        return {(number, bucket) for number in beside for bucket in range(len(self.job.layout.targets[number]))}
+        layout = self.actions.layout
+        assert layout is not None
+        return {(number, bucket) for number in beside for bucket in range(len(layout.targets[number]))}
 
-    def progress(self, found: list[Counted | Failed]) -> Progress:
+    def progress(self, reported: list[TaskCounts | Failed]) -> Progress:
         """How far every stage is."""
         from penstock.report.progress import Progress, StageProgress
 
-        layout, now = self.job.layout, time.perf_counter()
+        layout, now = self.actions.layout, time.perf_counter()
+        assert layout is not None
+        counts = [each for each in reported if isinstance(each, TaskCounts)]
         stages = []
-        for stage in self.job.cut.stages:
-            done = {each.sender: each for each in found if isinstance(each, Counted) and each.stage == stage.number}
+        for stage in self.actions.plan.cut.stages:
+            done = {each.sender: each for each in counts if each.stage == stage.number}
             if done:
                 self.begun.setdefault(stage.number, now - max(each.seconds for each in done.values()))
             total = layout.splits if stage.reads is None else len(layout.targets[stage.number])

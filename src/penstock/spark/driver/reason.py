@@ -8,7 +8,7 @@ from typing import Any
 
 from penstock.errors import GraphError, JobError, PenstockError
 from penstock.graph import nodes as n
-from penstock.spark.worker.task_failure import told_in
+from penstock.spark.worker.task_failure import error_in
 
 _TOO_LARGE = re.compile(r"Total size of serialized results of \d+ tasks \((.+?)\) is bigger than \S+ \((.+?)\)")
 _NO_MODULE = re.compile(r"No module named '([^']+)'")
@@ -38,7 +38,7 @@ def job_error(error: Exception, nodes: Iterable[n.GraphNode] = ()) -> PenstockEr
     if is_lost(error):
         return lost_java()
     text = str(error)
-    failed = told_in(text)
+    failed = error_in(text)
     if failed is not None:
         return failed
     for pattern, told in _KNOWN:
@@ -69,14 +69,14 @@ def _is_from(function: Any, module: str) -> bool:
     return f"{getattr(call, '__module__', '')}.".startswith(f"{module}.")
 
 
-def _died(found: re.Match[str], nodes: Iterable[n.GraphNode]) -> str:
+def _worker_died(found: re.Match[str], nodes: Iterable[n.GraphNode]) -> str:
     return (
         "job: a Python worker must live until its task is done; it died; does a function end the process, or is there "
         "too little memory?"
     )
 
 
-def _slow(found: re.Match[str], nodes: Iterable[n.GraphNode]) -> str:
+def _worker_slow(found: re.Match[str], nodes: Iterable[n.GraphNode]) -> str:
     return (
         "job: a Python worker must start within the ten seconds that Spark waits for it; it did not; run it again; is "
         "the machine overloaded?"
@@ -113,8 +113,8 @@ def lost_java() -> JobError:
 _KNOWN: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Iterable[n.GraphNode]], str]], ...] = (
     (_TOO_LARGE, _too_large),
     (_NO_MODULE, _no_module),
-    (_DIED, _died),
-    (_SLOW, _slow),
+    (_DIED, _worker_died),
+    (_SLOW, _worker_slow),
     (_EXECUTOR, _executor),
     (_JAVA, lambda found, nodes: str(lost_java())),
 )
@@ -131,7 +131,7 @@ def _best_line(text: str) -> str:
     return failure[1] if failure else (lines or [""])[0]
 
 
-def refuse_held(nodes: Iterable[n.GraphNode], error: Exception, dumps: Callable[[Any], bytes]) -> None:
+def refuse_unpackable(nodes: Iterable[n.GraphNode], error: Exception, dumps: Callable[[Any], bytes]) -> None:
     """Raise for a graph that could not be packed for its way to the tasks, naming the function that holds it up."""
     for node in nodes:
         for function in node.functions:

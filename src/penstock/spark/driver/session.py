@@ -50,7 +50,7 @@ def session(
     if active is not None:
         s.warn(active, master, cores, settings)
         return active
-    return _start(s.wanted(master, cores, memory, quiet, settings or {}), quiet)
+    return _start(s.session_settings(master, cores, memory, quiet, settings or {}), quiet)
 
 
 VOLATILE = ("spark.app.", "spark.driver.port", "spark.executor.id", "spark.driver.extraJavaOptions", "spark.repl.")
@@ -67,7 +67,7 @@ def renew(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     if not forget_lost():
         return _active() or spark
     memory = settings.get("spark.driver.memory", "2g")
-    return _start(s.wanted(settings["spark.master"], None, memory, True, settings), True)
+    return _start(s.session_settings(settings["spark.master"], None, memory, True, settings), True)
 
 
 def forget_lost() -> bool:

@@ -94,7 +94,9 @@ LOCAL_UNLESS_SET = {"spark.sql.streaming.stateStore.maintenanceInterval": "10s"}
 INHERITED = ("spark.sql.adaptive.enabled", "spark.sql.session.timeZone", "spark.sql.shuffle.partitions")
 
 
-def wanted(master: str | None, cores: int | None, memory: str, quiet: bool, over: Mapping[str, Any]) -> dict[str, str]:
+def session_settings(
+    master: str | None, cores: int | None, memory: str, quiet: bool, over: Mapping[str, Any]
+) -> dict[str, str]:
     """The settings of a new session."""
     where = _master(master, cores)
     found = OURS | {"spark.master": where, PYTHON: sys.executable} | sockets(is_local(where))

@@ -22,14 +22,14 @@ from penstock.plan.stages import Cut, Stage
 if TYPE_CHECKING:
     from pyspark.core.context import SparkContext
 
-    from penstock.spark.driver.results import Layout
+    from penstock.spark.driver.bucket_layout import BucketLayout
 
 ANY = 1 << 30
 """More cores than there are anywhere: a graph may name any, and is fitted to those that a task has."""
 
 
 @dataclass(frozen=True)
-class Machine:
+class SessionCores:
     """What a session has: cores in all, those of its smallest executor, and how many Spark reserves for a task.
 
     A task runs in one executor, so it never has more than that has.
@@ -40,7 +40,7 @@ class Machine:
     reserved: int
 
 
-def machine_of(context: SparkContext) -> Machine:
+def machine_of(context: SparkContext) -> SessionCores:
     """What a Spark has now. Where no executor is there yet, its settings tell what will be."""
     get: Any = context.getConf().get
     jvm: Any = context
@@ -49,12 +49,12 @@ def machine_of(context: SparkContext) -> Machine:
     cores = [int(found.apply(at).totalCores()) for at in range(found.size())]
     here = [count for count in cores if count > 0]  # the driver of a cluster has none
     if here:
-        return Machine(sum(here), min(here), reserved)
+        return SessionCores(sum(here), min(here), reserved)
     total = max(1, int(context.defaultParallelism))
-    return Machine(total, min(total, int(get("spark.executor.cores", "1"))), reserved)
+    return SessionCores(total, min(total, int(get("spark.executor.cores", "1"))), reserved)
 
 
-def tasks_at_a_time(context: SparkContext, machine: Machine) -> int:
+def tasks_at_a_time(context: SparkContext, machine: SessionCores) -> int:
     """How many tasks Spark runs side by side, or is told to make."""
     return max(1, int(context.defaultParallelism) // machine.reserved)
 
@@ -67,11 +67,11 @@ class TaskCores:
     reason: str
 
     def __str__(self) -> str:
-        return f"{counted(self.count, 'core')} a task: {self.reason}"
+        return f"{count_text(self.count, 'core')} a task: {self.reason}"
 
 
 def task_cores(
-    cut: Cut, layout: Layout, machine: Machine, *, asked: int | None = None, is_frame: bool = False
+    cut: Cut, layout: BucketLayout, machine: SessionCores, *, asked: int | None = None, is_frame: bool = False
 ) -> dict[int, TaskCores]:
     """The cores of the tasks of each stage: as asked for, else as reserved, else those that would be idle."""
     if asked is not None:
@@ -79,7 +79,7 @@ def task_cores(
     return {stage.number: _cores_of(stage, cut, layout, machine, is_frame=is_frame) for stage in cut.stages}
 
 
-def _cores_of(stage: Stage, cut: Cut, layout: Layout, machine: Machine, *, is_frame: bool) -> TaskCores:
+def _cores_of(stage: Stage, cut: Cut, layout: BucketLayout, machine: SessionCores, *, is_frame: bool) -> TaskCores:
     """All stages of a level run at a time, so the cores are shared by all their tasks."""
     reserved = TaskCores(machine.reserved, f"spark.task.cpus={machine.reserved}")
     if is_frame and stage.level == 0:
@@ -89,18 +89,18 @@ def _cores_of(stage: Stage, cut: Cut, layout: Layout, machine: Machine, *, is_fr
     idle = min(machine.total // tasks, machine.largest_task)
     if machine.reserved > 1 and idle <= machine.reserved:
         return reserved
-    return TaskCores(max(1, idle), f"{_tasks(stage, cut, tasks)} on {counted(machine.total, 'core')}")
+    return TaskCores(max(1, idle), f"{_tasks(stage, cut, tasks)} on {count_text(machine.total, 'core')}")
 
 
 def _tasks(stage: Stage, cut: Cut, tasks: int) -> str:
     if sum(each.level == stage.level for each in cut.stages) > 1:
-        return counted(tasks, "task")
+        return count_text(tasks, "task")
     if stage.reads is None:
-        return "1 task" if cut.is_whole else counted(tasks, "split")
-    return counted(tasks, {"key": "bucket", "order": "part", "whole": "task"}[stage.reads.kind])
+        return "1 task" if cut.is_whole else count_text(tasks, "split")
+    return count_text(tasks, {"key": "bucket", "order": "part", "whole": "task"}[stage.reads.kind])
 
 
-def counted(count: int, what: str) -> str:
+def count_text(count: int, what: str) -> str:
     """So many of something, as people write it.
 
     >>> counted(1, "core"), counted(1200, "split")
@@ -109,17 +109,17 @@ def counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
-def notes(cut: Cut, cores: Mapping[int, TaskCores]) -> dict[int, tuple[str, ...]]:
+def core_notes(cut: Cut, cores: Mapping[int, TaskCores]) -> dict[int, tuple[str, ...]]:
     """What `explain` says of each stage: its cores, and what becomes there of wishes that name others."""
     found = {}
     for stage in cut.stages:
         if stage.number in cores:
             told = cores[stage.number]
-            found[stage.number] = (str(told), *_fitted(stage, told.count))
+            found[stage.number] = (str(told), *_wish_notes(stage, told.count))
     return found
 
 
-def _fitted(stage: Stage, cores: int) -> Iterator[str]:
+def _wish_notes(stage: Stage, cores: int) -> Iterator[str]:
     nodes = Tree(stage.leaves).nodes
     wishes = [node for node in nodes if node.core is not None or node.copies]
     if cores == 1 and wishes:
@@ -165,6 +165,6 @@ def asked_of(
     return leaves, asked, left
 
 
-def counts(cores: Mapping[int, TaskCores]) -> dict[int, int]:
+def core_counts(cores: Mapping[int, TaskCores]) -> dict[int, int]:
     """The cores of the tasks of each stage, without the reasons: what tasks need to know."""
     return {number: each.count for number, each in cores.items()}

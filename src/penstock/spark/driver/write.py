@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,15 +15,14 @@ from penstock.graph.prepare import skipping
 from penstock.graph.tree import At
 from penstock.spark.driver.batch import BatchJob
 from penstock.spark.driver.job_statistics import JobStatistics
-from penstock.spark.driver.results import Gathered
+from penstock.spark.driver.results import JobOutput
 from penstock.spark.driver.spark_run import SparkRun
 from penstock.spark.files.dead_letters import letters_to
 from penstock.spark.files.folders import refuse_overwriting
 from penstock.spark.files.format import format_of, is_option
-from penstock.spark.files.part import Part, PartWriter, Staging
-from penstock.spark.files.result_folder import Output
-from penstock.spark.worker.block import row
-from penstock.spark.worker.task import RESULT
+from penstock.spark.files.part import PartWriter, ResultPart, Staging
+from penstock.spark.files.result_folder import ResultFolder
+from penstock.spark.worker.result_writers import PartResults
 
 
 @dataclass(frozen=True)
@@ -36,37 +34,6 @@ class Written:
     rows: int
     bytes: int
     statistics: JobStatistics | Statistics
-
-
-@dataclass(frozen=True)
-class PartResults:
-    """Makes the writers of the tasks."""
-
-    staging: Staging
-
-    def __call__(self, leaf: int, sender: int) -> PartResult:
-        return PartResult(self.staging, leaf, sender)
-
-
-class PartResult:
-    """Writes the result of one sender to parts, and reports them in one row."""
-
-    def __init__(self, staging: Staging, leaf: int, sender: int) -> None:
-        self.leaf, self.sender = leaf, sender
-        self.writer = PartWriter(staging, (sender,))
-        self.bytes = 0
-
-    def send(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        self.writer.write(rows)
-        return iter(())
-
-    def finish(self) -> Iterator[pa.RecordBatch]:
-        parts = self.writer.close()
-        self.bytes = sum(part.bytes for part in parts)
-        yield row(0, RESULT, self.sender, 0, True, pickle.dumps(self.leaf), pickle.dumps(parts))
-
-    def abort(self) -> None:
-        self.writer.abort()
 
 
 def write(
@@ -86,7 +53,7 @@ def write(
     of_format = {name: value for name, value in options.items() if is_option(format, name)}
     of_run = {name: value for name, value in options.items() if name not in of_format}
     schema = pa.schema(list(leaf.shape.fields.items()))
-    output = Output(path, format_of(format, schema, of_format), mode)
+    output = ResultFolder(path, format_of(format, schema, of_format), mode)
     refuse_overwriting(f"write_{format}", output.folder, leaf.source.items, mode, output.part_name(0))
     is_here = leaf.source.items.is_here if spark is None else spark is False
     if dead_letter is not None:
@@ -98,16 +65,16 @@ def write(
             parts = _write_here(run, output.staging)  # letters are in place before the result is
             files = output.commit(parts)
         return _written(output, files, parts, run.statistics())
-    session = None if isinstance(spark, bool) else spark
-    planned = SparkRun((leaf,), control, session, ordered=ordered, on_progress=on_progress, **of_run)
+    of_run |= {"ordered": ordered, "is_collected": False, "on_progress": on_progress}
+    planned = SparkRun((leaf,), control, None if isinstance(spark, bool) else spark, **of_run)
     with output:
-        job = planned.job(is_collected=False, results=PartResults(output.staging))
+        job = planned.job(results=PartResults(output.staging))
         parts = planned.run(lambda: _parts(planned, job), job)
         files = output.commit(parts)
     return _written(output, files, parts, planned.statistics())
 
 
-def _write_here(run: Run, staging: Staging) -> tuple[Part, ...]:
+def _write_here(run: Run, staging: Staging) -> tuple[ResultPart, ...]:
     with PartWriter(staging, (0,)) as writer:
         for (batch,) in run.batches():
             writer.write(batch)
@@ -115,12 +82,11 @@ def _write_here(run: Run, staging: Staging) -> tuple[Part, ...]:
         return writer.close()
 
 
-def _parts(run: SparkRun, job: BatchJob) -> tuple[tuple[Part, ...], Gathered]:
-    found = job.run(run.on_progress)
-    parts = [part for block in found.results.get(0, []) for part in pickle.loads(block.payload)]
-    return tuple(parts), found
+def _parts(run: SparkRun, job: BatchJob) -> tuple[tuple[ResultPart, ...], JobOutput]:
+    output = job.run(run.on_progress)
+    return output.parts(), output
 
 
-def _written(output: Output, files: tuple[str, ...], parts: Sequence[Part], statistics: Any) -> Written:
+def _written(output: ResultFolder, files: tuple[str, ...], parts: Sequence[ResultPart], statistics: Any) -> Written:
     rows, size = sum(part.rows for part in parts), sum(part.bytes for part in parts)
     return Written(output.given, files, rows, size, statistics)

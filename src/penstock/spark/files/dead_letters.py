@@ -14,10 +14,10 @@ from penstock.graph.split import Joined, Split, with_bad
 from penstock.spark.files.folders import Folder, refuse_overwriting
 from penstock.spark.files.format import format_of
 from penstock.spark.files.part import PartWriter
-from penstock.spark.files.result_folder import Output
+from penstock.spark.files.result_folder import ResultFolder
 
 
-class Located:
+class FileLocator:
     """Finds the files of items by their places in splits."""
 
     def __init__(self, splits: Mapping[int, Split]) -> None:
@@ -41,14 +41,14 @@ class Located:
         for part in split.parts if isinstance(split, Joined) else ():
             count = self.counts.get(id(part))
             if count is None:
-                count = self.counts[id(part)] = _counted(part)
+                count = self.counts[id(part)] = _count(part)
             if offset < count:
                 return self._within(part, offset)
             offset -= count
         return split, offset
 
 
-def _counted(split: Split) -> int:
+def _count(split: Split) -> int:
     """How many items a split has, malformed records among them."""
     if split.rows is not None:
         return split.rows
@@ -61,7 +61,7 @@ ToFolder = Callable[[pa.Table], None]
 
 def letters_to(path: Any, mode: str, leaves: Sequence[n.GraphNode], beside: Sequence[Folder] = ()) -> ToFolder:
     """What writes letters to a folder. That this can be done is checked here, before anything runs."""
-    output = Output(path, format_of("parquet", SCHEMA, {}), mode)
+    output = ResultFolder(path, format_of("parquet", SCHEMA, {}), mode)
     refuse_overwriting("dead_letter", output.folder, leaves[0].source.items, mode, output.part_name(0))
     for folder in beside:
         if not folder.is_beside(output.folder) and folder.path == output.folder.path:

@@ -19,7 +19,7 @@ _RENAME_EXCHANGE = 2
 _HERE = -100  # AT_FDCWD: paths count from the working folder
 
 
-def resolved(where: str, given: str) -> tuple[pf.FileSystem, str]:
+def resolve_path(where: str, given: str) -> tuple[pf.FileSystem, str]:
     """The filesystem of a path or an address of a folder to write to, and the path there. Errors begin with `where`."""
     try:
         if ADDRESS.match(given):

@@ -18,7 +18,7 @@ from penstock.errors import GraphError
 from penstock.graph.files.file_items import FileItems
 from penstock.graph.files.path_pattern import fits
 from penstock.spark.dataframe import FrameItems
-from penstock.spark.files.filesystem import resolved
+from penstock.spark.files.filesystem import resolve_path
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +47,7 @@ class Folder:
 
 def folder_of(role: str, given: Any) -> Folder:
     """The folder of a path or an address that will be written."""
-    return Folder(role, os.fspath(given), *resolved(f"{role} {os.fspath(given)!r}", os.fspath(given)))
+    return Folder(role, os.fspath(given), *resolve_path(f"{role} {os.fspath(given)!r}", os.fspath(given)))
 
 
 def sources_of(items: Any, role: str = "the source") -> list[Folder]:

@@ -21,7 +21,7 @@ LEVELS = {"gzip": ".gz", "zstd": ".zst"}  # compression of whole files, and the 
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class ResultFormat:
     """How the parts of a result are written: the format, its options, and the schema that the rows have."""
 
     name: str
@@ -48,7 +48,7 @@ class Format:
         return _WRITERS[self.name](sink, self)
 
 
-def format_of(name: str, schema: pa.Schema, options: Mapping[str, Any] | None = None) -> Format:
+def format_of(name: str, schema: pa.Schema, options: Mapping[str, Any] | None = None) -> ResultFormat:
     """A format with valid options, whose files can hold a schema; else a GraphError that says what to do.
 
     >>> format_of("json", pa.schema({"id": pa.int64()}), {"compression": "gzip"}).ending
@@ -62,7 +62,7 @@ def format_of(name: str, schema: pa.Schema, options: Mapping[str, Any] | None = 
             raise GraphError(f"write_{name}: the options are {quoted(known)}; got {key!r}")
         if not known[key].is_valid(value):
             raise GraphError(f"write_{name}: {key} must be {known[key].must}; got {value!r}")
-    found = Format(name, schema, {key: option.default for key, option in known.items()} | given)
+    found = ResultFormat(name, schema, {key: option.default for key, option in known.items()} | given)
     _WRITERS[name].check(found)
     return found
 
@@ -70,7 +70,7 @@ def format_of(name: str, schema: pa.Schema, options: Mapping[str, Any] | None = 
 class FileWriter(ABC):
     """Writes batches into one file. A writer that failed is dropped, never closed: closing writes too."""
 
-    def __init__(self, sink: pa.NativeFile, form: Format) -> None:
+    def __init__(self, sink: pa.NativeFile, form: ResultFormat) -> None:
         self.sink = sink
 
     @abstractmethod
@@ -84,7 +84,7 @@ class FileWriter(ABC):
         """Never write again. The sink is closed by its owner."""
 
     @classmethod
-    def check(cls, form: Format) -> None:
+    def check(cls, form: ResultFormat) -> None:
         """Refuse a schema that the format cannot hold."""
         for field in form.schema:
             if not cls.holds(field.type):
@@ -103,7 +103,7 @@ class FileWriter(ABC):
 class ParquetWriter(FileWriter):
     instead = "map it to another type"
 
-    def __init__(self, sink: pa.NativeFile, form: Format) -> None:
+    def __init__(self, sink: pa.NativeFile, form: ResultFormat) -> None:
         super().__init__(sink, form)
         given = form.options
         self.file = pa_parquet.ParquetWriter(
@@ -148,11 +148,11 @@ class ParquetWriter(FileWriter):
 class CsvWriter(FileWriter):
     instead = "write_parquet or write_json can"
 
-    def __init__(self, sink: pa.NativeFile, form: Format) -> None:
+    def __init__(self, sink: pa.NativeFile, form: ResultFormat) -> None:
         super().__init__(sink, form)
         given = form.options
         how = pa_csv.WriteOptions(include_header=given["header"], delimiter=given["delimiter"])
-        self.inner = _compressed(sink, given["compression"])
+        self.inner = _compress(sink, given["compression"])
         self.file = pa_csv.CSVWriter(self.inner, form.schema, write_options=how)
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -176,9 +176,9 @@ class CsvWriter(FileWriter):
 class JsonWriter(FileWriter):
     instead = "write_parquet can"
 
-    def __init__(self, sink: pa.NativeFile, form: Format) -> None:
+    def __init__(self, sink: pa.NativeFile, form: ResultFormat) -> None:
         super().__init__(sink, form)
-        self.inner = _compressed(sink, form.options["compression"])
+        self.inner = _compress(sink, form.options["compression"])
 
     def write(self, batch: pa.RecordBatch) -> None:
         for text in json_lines.lines(batch):
@@ -192,7 +192,7 @@ class JsonWriter(FileWriter):
         return json_lines.holds(kind)
 
 
-def _compressed(sink: pa.NativeFile, compression: str | None) -> pa.NativeFile:
+def _compress(sink: pa.NativeFile, compression: str | None) -> pa.NativeFile:
     return sink if compression is None else pa.CompressedOutputStream(sink, compression)
 
 

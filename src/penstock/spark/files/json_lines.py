@@ -76,27 +76,27 @@ def values(column: pa.Array) -> pa.Array:
 def _valid(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """The text of every value, and null where there is none."""
     if _is_list(kind):
-        return _listed(column)
+        return _list(column)
     if pa.types.is_struct(kind):
         fields = [kind.field(at).name for at in range(kind.num_fields)]
-        return _kept(column, _object(fields, column.flatten(), end="}", rows=len(column)))
+        return _keep_nulls(column, _object(fields, column.flatten(), end="}", rows=len(column)))
     if _is_text(kind):
-        return _quoted(_escaped(column.cast(pa.string())))
+        return _quote(_escape(column.cast(pa.string())))
     if pa.types.is_floating(kind):
         return _floats(column)
     if pa.types.is_timestamp(kind):
-        return _quoted(_times(column, kind))
+        return _quote(_times(column, kind))
     if pa.types.is_date(kind) or pa.types.is_time(kind):
-        return _quoted(column.cast(pa.date32() if pa.types.is_date(kind) else kind).cast(pa.string()))
+        return _quote(column.cast(pa.date32() if pa.types.is_date(kind) else kind).cast(pa.string()))
     return column.cast(pa.string())
 
 
-def _quoted(strings: pa.Array) -> pa.Array:
+def _quote(strings: pa.Array) -> pa.Array:
     quote = pa.scalar('"')
     return pc.binary_join_element_wise(quote, strings, quote, pa.scalar(""))
 
 
-def _escaped(strings: pa.Array) -> pa.Array:
+def _escape(strings: pa.Array) -> pa.Array:
     if not pc.any(pc.match_substring_regex(strings, SPECIAL)).as_py():
         return strings
     for character, escape in ESCAPES.items():
@@ -121,16 +121,16 @@ def _times(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return text if kind.tz is None else pc.binary_join_element_wise(text, pa.scalar("Z"), pa.scalar(""))
 
 
-def _listed(column: pa.Array) -> pa.Array:
+def _list(column: pa.Array) -> pa.Array:
     as_list = column.cast(pa.list_(column.type.value_type))
     first, last = as_list.offsets[0].as_py(), as_list.offsets[-1].as_py()
     inside = values(as_list.values.slice(first, last - first))
     offsets = pc.subtract(as_list.offsets, pa.scalar(first, pa.int32()))
     joined = pc.binary_join(pa.ListArray.from_arrays(offsets, inside), ",")
-    return _kept(column, pc.binary_join_element_wise(pa.scalar("["), joined, pa.scalar("]"), pa.scalar("")))
+    return _keep_nulls(column, pc.binary_join_element_wise(pa.scalar("["), joined, pa.scalar("]"), pa.scalar("")))
 
 
-def _kept(column: pa.Array, strings: pa.Array) -> pa.Array:
+def _keep_nulls(column: pa.Array, strings: pa.Array) -> pa.Array:
     """The strings, and null where the column is."""
     return pc.if_else(pc.is_valid(column), strings, pa.scalar(None, pa.string()))
 

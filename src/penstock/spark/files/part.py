@@ -1,7 +1,7 @@
 """Parts: the files of a result, as the tasks write them.
 
-A task writes its rows under names that no other attempt of any task uses, and reports them as `Part` records. Which of
-them become the result is for the driver to say (`penstock.spark.files.result_folder`): those of the attempts whose
+A task writes its rows under names that no other attempt of any task uses, and reports them as `ResultPart` records.
+Which of them become the result, the driver decides (`penstock.spark.files.result_folder`): those of the attempts whose
 records reached it. A task that is run twice, or fails half-way, leaves files that nobody names, and they are removed.
 """
 
@@ -10,20 +10,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import uuid
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import pyarrow as pa
 import pyarrow.fs as pf
 
 from penstock.errors import OutputError
-from penstock.spark.files.format import FileWriter, Format
+from penstock.spark.files.format import FileWriter, ResultFormat
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ResultPart:
     """A file that an attempt of a task has written.
 
     `order` is its place among all parts of the result: these are compared as tuples. `name` is its name among the files
@@ -35,19 +34,6 @@ class Part:
     rows: int
     bytes: int
 
-    def to_dict(self) -> dict[str, Any]:
-        """The record as plain values, to send to the driver."""
-        return {"name": self.name, "order": list(self.order), "rows": self.rows, "bytes": self.bytes}
-
-    @classmethod
-    def from_dict(cls, record: Mapping[str, Any]) -> Part:
-        """
-        >>> part = Part("3-0-5ca1ab1e.csv", (3, 0), rows=10, bytes=120)
-        >>> Part.from_dict(part.to_dict()) == part
-        True
-        """
-        return cls(record["name"], tuple(record["order"]), record["rows"], record["bytes"])
-
 
 @dataclass(frozen=True, slots=True)
 class Staging:
@@ -56,9 +42,9 @@ class Staging:
     filesystem: pf.FileSystem
     folder: str
     target: str
-    format: Format
+    format: ResultFormat
 
-    def failed(self, error: BaseException) -> OutputError:
+    def error_of(self, error: BaseException) -> OutputError:
         """What the user is told when the filesystem refuses."""
         where, reason = f"{self.format.operator}: {self.target!r}", getattr(error, "errno", None)
         if reason in (errno.ENOSPC, errno.EDQUOT):
@@ -87,7 +73,7 @@ class PartWriter:
     def __init__(self, staging: Staging, order: tuple[int, ...]) -> None:
         self.staging, self.order = staging, tuple(order)
         self.attempt = uuid.uuid4().hex[:16]
-        self.parts: list[Part] = []
+        self.parts: list[ResultPart] = []
         self.current: _OpenPart | None = None
 
     def __enter__(self) -> Self:
@@ -109,7 +95,7 @@ class PartWriter:
             self._write(batch)
         except OSError as error:
             self.abort()
-            raise self.staging.failed(error) from None
+            raise self.staging.error_of(error) from None
 
     def _write(self, batch: pa.RecordBatch) -> None:
         if self.current is None:
@@ -118,22 +104,22 @@ class PartWriter:
         if self.current.bytes >= self.staging.format.part_bytes:
             self._finish()
 
-    def close(self) -> tuple[Part, ...]:
+    def close(self) -> tuple[ResultPart, ...]:
         """Finish the last part; all parts, in order."""
         try:
             self._finish()
         except OSError as error:
             self.abort()
-            raise self.staging.failed(error) from None
+            raise self.staging.error_of(error) from None
         return tuple(self.parts)
 
-    def write_nothing(self) -> tuple[Part, ...]:
+    def write_nothing(self) -> tuple[ResultPart, ...]:
         """A part without rows, which tells the schema of a result that has none."""
         try:
             self.current = self._open()
         except OSError as error:
             self.abort()
-            raise self.staging.failed(error) from None
+            raise self.staging.error_of(error) from None
         return self.close()
 
     def abort(self) -> None:
@@ -169,18 +155,18 @@ class _OpenPart:
         return int(self.sink.tell())
 
     def write(self, batch: pa.RecordBatch) -> None:
-        self._opened().write(batch)
+        self._writer().write(batch)
         self.rows += batch.num_rows
 
-    def _opened(self) -> FileWriter:
+    def _writer(self) -> FileWriter:
         if self.file is None:
             self.file = self.staging.format.open(self.sink)
         return self.file
 
-    def close(self) -> Part:
-        self._opened().close()
+    def close(self) -> ResultPart:
+        self._writer().close()
         size = self.staging.filesystem.get_file_info(self.path).size or 0
-        return Part(self.name, self.order, self.rows, size)
+        return ResultPart(self.name, self.order, self.rows, size)
 
     def drop(self) -> None:
         if self.file is not None:

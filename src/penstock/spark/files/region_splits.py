@@ -15,14 +15,14 @@ from penstock.graph import nodes as n
 from penstock.graph.signal_indices import ITEMS
 from penstock.graph.split import Joined, Split
 from penstock.graph.tree import Tree
-from penstock.spark.worker.task import used_columns
+from penstock.spark.worker.stage_input import used_columns
 
 HEAD_ITEMS = 1 << 12
 """How many items are looked at at a time: a region mostly begins soon."""
 
 
 @dataclass(frozen=True, slots=True)
-class Span(Split):
+class SplitSpan(Split):
     """The items of a split from one on, up to another (None: to its end)."""
 
     split: Split
@@ -61,7 +61,7 @@ class Span(Split):
 class Aligned(Split):
     """A split from its first sure beginning on, and what follows up to the next one, in the splits behind it."""
 
-    spans: tuple[Span, ...]
+    spans: tuple[SplitSpan, ...]
 
     @property
     def label(self) -> str:
@@ -81,16 +81,16 @@ class Aligned(Split):
             yield from span.read(columns, at_most)
 
 
-def aligned(splits: Sequence[Split], first: Mapping[int, int | None]) -> list[Split]:
+def align_splits(splits: Sequence[Split], first: Mapping[int, int | None]) -> list[Split]:
     """The same items in splits that begin with a region. `first` has where one surely begins, by the split's number."""
     starts = [number for number in range(len(splits)) if number == 0 or first.get(number) is not None]
     made: list[Split] = []
     for at, number in enumerate(starts):
         after = starts[at + 1] if at + 1 < len(starts) else len(splits)
-        spans = [Span(splits[number], (first[number] or 0) if number else 0, None)]
-        spans += [Span(splits[between], 0, None) for between in range(number + 1, after)]
+        spans = [SplitSpan(splits[number], (first[number] or 0) if number else 0, None)]
+        spans += [SplitSpan(splits[between], 0, None) for between in range(number + 1, after)]
         if after < len(splits):
-            spans.append(Span(splits[after], 0, first[after]))
+            spans.append(SplitSpan(splits[after], 0, first[after]))
         made.append(Aligned(tuple(span for span in spans if span.stop != 0)))
     return made
 
@@ -116,18 +116,18 @@ def first_beginning(send: n.Send, by: Sequence[str], split: Split) -> int | None
     return None
 
 
-def located(split: Split, offset: int) -> tuple[str, int]:
+def locate(split: Split, offset: int) -> tuple[str, int]:
     """The piece of a split in which an item lies, for messages, and the item's place there.
 
     Where the pieces cannot tell how many items they have, they are read and counted.
     """
-    if isinstance(split, Span):
-        return located(split.split, split.start + offset)
+    if isinstance(split, SplitSpan):
+        return locate(split.split, split.start + offset)
     left = offset
     for part in split.parts if isinstance(split, Joined) else split.spans if isinstance(split, Aligned) else ():
         count = _count(part)
         if left < count:
-            return located(part, left)
+            return locate(part, left)
         left -= count
     return split.label, offset
 

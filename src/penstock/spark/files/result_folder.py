@@ -32,30 +32,30 @@ import pyarrow as pa
 import pyarrow.fs as pf
 
 from penstock.errors import GraphError, InternalError, OutputError, quoted
-from penstock.spark.files.filesystem import Files, resolved
+from penstock.spark.files.filesystem import Files, resolve_path
 from penstock.spark.files.folders import Folder
-from penstock.spark.files.format import Format
-from penstock.spark.files.part import Part, PartWriter, Staging
+from penstock.spark.files.format import ResultFormat
+from penstock.spark.files.part import PartWriter, ResultPart, Staging
 
 MODES = ("error", "overwrite", "append")
 SUCCESS = "_SUCCESS"
 _NUMBER = re.compile(r"part-(\d+)")
 
 
-class Output:
+class ResultFolder:
     """The result of a run as files in a folder. Begin, let tasks write, then commit; or abort.
 
     As a context manager it begins, and aborts unless it was committed.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], form: Format, mode: str = "error", *, files: Files | None = None
+        self, path: str | os.PathLike[str], form: ResultFormat, mode: str = "error", *, files: Files | None = None
     ) -> None:
         if mode not in MODES:
             raise GraphError(f"{form.operator}: mode must be one of {quoted(MODES)}; got {mode!r}")
         self.given, self.format, self.mode = os.fspath(path), form, mode
         self.where = f"{form.operator}: {self.given!r}"
-        filesystem, self.target = resolved(self.where, self.given)
+        filesystem, self.target = resolve_path(self.where, self.given)
         self.files = Files(filesystem) if files is None else files
         parent, _, name = self.target.rpartition("/")
         self.hidden = f"{parent}/.{name}-{uuid.uuid4().hex[:16]}"
@@ -85,7 +85,7 @@ class Output:
 
     def begin(self) -> Staging:
         """Check that the target can be written, and make the place where the tasks write."""
-        with self._explained():
+        with self._explain():
             self._check_target()
             self._note_missing_parents()
             try:
@@ -95,7 +95,7 @@ class Output:
                 raise
         return self.staging
 
-    def commit(self, parts: Sequence[Part]) -> tuple[str, ...]:
+    def commit(self, parts: Sequence[ResultPart]) -> tuple[str, ...]:
         """Put the result in place: these parts, in the order of their keys, and no others. The names of the files.
 
         If it fails, the target is as it was before, and nothing else is left.
@@ -103,7 +103,7 @@ class Output:
         ordered = sorted(parts, key=lambda part: part.order)
         _refuse_doubled(ordered)
         try:
-            with self._explained():
+            with self._explain():
                 if not ordered and self.mode != "append":
                     ordered = list(PartWriter(self.staging, ()).write_nothing())
                 names = self._commit(ordered)
@@ -131,13 +131,13 @@ class Output:
     # Checks
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain(self) -> Iterator[None]:
         try:
             yield
         except OutputError:
             raise
         except (OSError, pa.ArrowException) as error:
-            raise self.staging.failed(error) from None
+            raise self.staging.error_of(error) from None
 
     def _check_target(self) -> None:
         kind = self.files.kind(self.target)
@@ -159,7 +159,7 @@ class Output:
 
     # Putting in place
 
-    def _commit(self, parts: Sequence[Part]) -> tuple[str, ...]:
+    def _commit(self, parts: Sequence[ResultPart]) -> tuple[str, ...]:
         self._check_target()
         is_there = self.files.kind(self.target) == pf.FileType.Directory
         first = self._next_number() if is_there and self.mode == "append" else 0
@@ -174,7 +174,7 @@ class Output:
         found = (_NUMBER.match(name) for name in self.files.names(self.target))
         return max((int(match[1]) + 1 for match in found if match), default=0)
 
-    def _put_folder(self, parts: Sequence[Part], names: Sequence[str], is_there: bool) -> None:
+    def _put_folder(self, parts: Sequence[ResultPart], names: Sequence[str], is_there: bool) -> None:
         """In one step, at the end, or in two with the way back."""
         self.files.make_folder(self.ready)
         for part, name in zip(parts, names, strict=True):
@@ -189,7 +189,7 @@ class Output:
                 self.files.move(self.old, self.target)
                 raise
 
-    def _put_files(self, parts: Sequence[Part], names: Sequence[str], is_there: bool) -> list[str]:
+    def _put_files(self, parts: Sequence[ResultPart], names: Sequence[str], is_there: bool) -> list[str]:
         """File by file, beside what is there; if one fails, those before it are taken away again."""
         before = self.files.names(self.target) if is_there else []
         if self.mode == "overwrite":  # the names of the old files may be the same
@@ -226,7 +226,7 @@ class Output:
             )
 
 
-def _refuse_doubled(ordered: Sequence[Part]) -> None:
+def _refuse_doubled(ordered: Sequence[ResultPart]) -> None:
     for one, other in pairwise(ordered):
         if one.order == other.order:
             raise InternalError(

@@ -22,7 +22,7 @@ from penstock.errors import DataError, GraphError
 from penstock.graph.files.file_items import FileItems
 from penstock.graph.files.paths import File
 from penstock.spark.streaming.checkpoint import Checkpoint
-from penstock.spark.streaming.stream_progress import Waiting
+from penstock.spark.streaming.stream_progress import WaitingFiles
 
 MAX_AGE = timedelta(days=3650)
 UNLIMITED_MS = 36_500_000 * 86_400_000
@@ -65,7 +65,7 @@ class Passed:
     ) -> None:
         self.clock, self.start_ms = clock, int(now_s() * 1000)
         self.is_fixed, self.age_ms = False, int(max_age.total_seconds() * 1000)
-        self.waiting = Waiting(items, checkpoint, self.oldest)
+        self.waiting = WaitingFiles(items, checkpoint, self.oldest)
         self.waiting.count()
         newest, _ = self.waiting.newest or (0, "")
         self.age_ms, self.is_fixed = newest - self.oldest(newest), True

@@ -21,16 +21,17 @@ from penstock.spark.streaming.checkpoint import Checkpoint
 from penstock.spark.streaming.groups import groups_of
 from penstock.spark.streaming.keeper import StateKeeper
 from penstock.spark.streaming.pending_signals import Pending, Planned
-from penstock.spark.worker.block import Block, Origin
-from penstock.spark.worker.task import Program, failing, run_files, run_open, run_split
-from penstock.spark.worker.task_failure import Failed
+from penstock.spark.wire import ArrivedFile, ArrivedSignal, SenderOrigin
+from penstock.spark.worker.program import Program
+from penstock.spark.worker.task import failure_rows, run_files, run_open, run_split
+from penstock.spark.worker.task_failure import failure_before
 
-FILE, SIGNAL = -4, -5
-"""What stands in the column `stage` of rows that name a file that has arrived, or a signal; `head` is the path."""
+Arrived = ArrivedFile | ArrivedSignal
+"""What a row names."""
 
 
 @dataclass(frozen=True)
-class Reader:
+class ArrivalReader:
     """Reads what arrives. Travels to the tasks."""
 
     items: FileItems | None
@@ -39,27 +40,27 @@ class Reader:
     plan: Planned | None = None
     """Signals whose places are to be found among the items."""
 
-    def takes(self, block: Block) -> bool:
+    def takes(self, arrived: Arrived) -> bool:
         """Whether what a row names is meant: Spark also finds files that no glob of ours would."""
-        return block.stage == SIGNAL or self.items is None or self.items.takes(bytes(block.head).decode())
+        return isinstance(arrived, ArrivedSignal) or self.items is None or self.items.takes(arrived.path)
 
-    def piece(self, block: Block, batch: int) -> Piece:
+    def piece(self, arrived: Arrived, batch: int) -> ArrivedPiece:
         """What a row names."""
-        path = bytes(block.head).decode()
-        if block.stage == SIGNAL:
+        path = arrived.path
+        if isinstance(arrived, ArrivedSignal):
             signal = self.checkpoint.read_signal(path, self.signals)
             self.checkpoint.note_placed(path, batch)
-            return Piece(Origin(False, path), NoItems(), (signal,))
+            return ArrivedPiece(SenderOrigin(False, path), NoItems(), (signal,))
         assert self.items is not None
-        return Piece(Origin(True, path), ArrivedFile(self.items, path, block.sender))
+        return ArrivedPiece(SenderOrigin(True, path), FileSplit(self.items, path, arrived.size))
 
-    def group(self, block: Block, name: str | None) -> list[Piece] | None:
+    def group(self, arrived: Arrived, name: str | None) -> list[ArrivedPiece] | None:
         """The files that are read with the one that a row names; none, where another task does. None without groups."""
         groups = groups_of(self.checkpoint, name)
-        if groups is None or block.stage == SIGNAL or self.items is None:
+        if groups is None or isinstance(arrived, ArrivedSignal) or self.items is None:
             return None
-        found = groups.begun_by(bytes(block.head).decode(), block.sender)
-        return [Piece(Origin(True, path), ArrivedFile(self.items, path, size)) for path, size in found]
+        files = groups.begun_by(arrived.path, arrived.size)
+        return [ArrivedPiece(SenderOrigin(True, path), FileSplit(self.items, path, size)) for path, size in files]
 
     def placer(self, batch: int, first: int | None = None) -> Pending | None:
         """What finds those places in a micro-batch whose first item has this index, or the one that was noted."""
@@ -77,16 +78,16 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Piece:
+class ArrivedPiece:
     """One piece of what has arrived."""
 
-    origin: Origin
+    origin: SenderOrigin
     split: Split
     signals: tuple[Signal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ArrivedFile(Split):
+class FileSplit(Split):
     """All items of a file that has arrived. Whatever is wrong with it is found when it is read."""
 
     items: FileItems
@@ -106,7 +107,12 @@ class ArrivedFile(Split):
 
 
 def run_pieces(
-    program: Program, reader: Reader, arrived: Iterable[Block], batch: int, partition: int, groups: str | None = None
+    program: Program,
+    reader: ArrivalReader,
+    arrived: Iterable[Arrived],
+    batch: int,
+    partition: int,
+    groups: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Run the first stage on each piece that a task is given; all in order, where signals are placed among them.
 
@@ -114,19 +120,19 @@ def run_pieces(
     """
     placer = reader.placer(batch)
     taken = filter(reader.takes, arrived)
-    for ordinal, block in enumerate(taken if placer is None else sorted(taken, key=_in_order)):
+    for ordinal, each in enumerate(taken if placer is None else sorted(taken, key=_order)):
         sender = partition << 32 | ordinal
         try:
-            found = reader.group(block, groups)
-            piece = reader.piece(block, batch) if found is None else None
+            group = reader.group(each, groups)
+            piece = reader.piece(each, batch) if group is None else None
         except PenstockError as error:
-            yield from failing(program, Failed(0, sender, error))
+            yield from failure_rows(program, failure_before(0, sender, error))
             continue
         if piece is None:
-            if found:
-                origins = tuple(piece.origin for piece in found)
-                program_ = replace(program, origin=origins[0], files=origins, signals={}, placer=placer)
-                yield from run_files(program_, sender, [piece.split for piece in found])
+            if group:
+                origins = tuple(piece.origin for piece in group)
+                of_group = replace(program, origin=origins[0], files=origins, signals={}, placer=placer)
+                yield from run_files(of_group, sender, [piece.split for piece in group])
             continue
         placed = {sender: tuple((0, signal) for signal in piece.signals)}
         yield from run_split(replace(program, origin=piece.origin, signals=placed, placer=placer), sender, piece.split)
@@ -143,25 +149,25 @@ def run_frame(
         held = list(batches)
         order = [(name, "ascending") for name in order_by]
         batches = pa.Table.from_batches(held).sort_by(order).to_batches() if held else []
-    origin = Origin(True, f"partition {partition:06} of the DataFrame")
+    origin = SenderOrigin(True, f"partition {partition:06} of the DataFrame")
     sender = 1 << 60 | partition
     yield from run_split(replace(program, origin=origin), sender, FrameSplit(batches))
 
 
-def _in_order(block: Block) -> tuple[bool, bytes]:
-    return block.stage != SIGNAL, bytes(block.head)
+def _order(arrived: Arrived) -> tuple[bool, bytes]:
+    return isinstance(arrived, ArrivedFile), arrived.path.encode(errors="surrogatepass")
 
 
 def run_together(
-    program: Program, reader: Reader, arrived: Iterable[Block], batch: int, keeper: StateKeeper
+    program: Program, reader: ArrivalReader, arrived: Iterable[Arrived], batch: int, keeper: StateKeeper
 ) -> Iterator[pa.RecordBatch]:
     """Run the first stage on all pieces of a micro-batch, one after the other, from where it was."""
     try:
         pieces = sorted(
-            (reader.piece(block, batch) for block in arrived if reader.takes(block)), key=lambda piece: piece.origin
+            (reader.piece(each, batch) for each in arrived if reader.takes(each)), key=lambda piece: piece.origin
         )
     except PenstockError as error:
-        yield from failing(program, Failed(0, 0, error))
+        yield from failure_rows(program, failure_before(0, 0, error))
         return
     first = keeper.splits
     keeper.begin([piece.origin for piece in pieces])

@@ -34,7 +34,7 @@ def refuse_missing(batch: int, items: FileItems, paths: Collection[str], taken: 
             )
 
 
-def assigned(checkpoint: Checkpoint, batch: int) -> list[str]:
+def assigned_files(checkpoint: Checkpoint, batch: int) -> list[str]:
     """The paths of the files of a micro-batch, as Spark writes them."""
     last = _offset(checkpoint, batch)
     before = _offset(checkpoint, batch - 1) if batch else -1

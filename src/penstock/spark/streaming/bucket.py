@@ -13,8 +13,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from penstock.spark.streaming.arrived import run_together
 from penstock.spark.streaming.keeper import StateKeeper
 from penstock.spark.streaming.state_store import SparkStore
-from penstock.spark.worker.block import Block
-from penstock.spark.worker.remote import batch_number, unpacked_program
+from penstock.spark.streaming.stream_tasks import arrived_in, batch_number
+from penstock.spark.wire import Message
+from penstock.spark.worker.remote import load_program
 from penstock.spark.worker.task import run_blocks
 from penstock.spark.worker.task_failure import refuse_commit
 
@@ -35,15 +36,15 @@ class Bucket(StatefulProcessor):
         self.store = SparkStore(handle)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        program = unpacked_program(self.held)
+        program = load_program(self.held)
         now, rows = _time_of(rows)
-        arrived = _blocks(rows)
+        arrived = _messages(rows, int(key[0]))
         if self.reader is None:
-            pairs = ((int(key[0]), block) for block in arrived)
-            made = run_blocks(program, pairs, StateKeeper(self.store, now))
+            sent = run_blocks(program, arrived, StateKeeper(self.store, now))
         else:
-            made = run_together(program, pickle.loads(self.reader), arrived, batch_number(), StateKeeper(self.store))
-        for each in made:
+            reader, keeper = pickle.loads(self.reader), StateKeeper(self.store)
+            sent = run_together(program, reader, arrived_in(arrived), batch_number(), keeper)
+        for each in sent:
             refuse_commit(each)
             yield each.to_pandas()
 
@@ -59,9 +60,8 @@ def _time_of(rows: Iterator[pd.DataFrame]) -> tuple[int | None, Iterator[pd.Data
     return int(first[NOW].iloc[0]) if NOW in first else None, chain([first], rows)
 
 
-def _blocks(rows: Iterator[pd.DataFrame]) -> Iterator[Block]:
+def _messages(rows: Iterator[pd.DataFrame], target: int) -> Iterator[Message]:
     for frame in rows:
-        columns = [frame[name] for name in ("stage", "sender", "sequence", "is_last", "head", "payload")]
-        for stage, sender, sequence, is_last, head, payload in zip(*columns, strict=True):
-            held = pa.py_buffer(payload or b"")
-            yield Block(int(stage), int(sender), int(sequence), bool(is_last), head, held)
+        columns = [frame[name] for name in ("kind", "head", "payload")]
+        for kind, head, payload in zip(*columns, strict=True):
+            yield Message(target, int(kind), bytes(head), pa.py_buffer(payload or b""))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import count
 
 from penstock.plan.stages import Cut
-from penstock.spark.driver.results import Layout
+from penstock.spark.driver.bucket_layout import BucketLayout
 
 _MASK = 0xFFFFFFFF
 
 
-def stream_layout(cut: Cut, buckets: int) -> Layout:
+def stream_layout(cut: Cut, buckets: int) -> BucketLayout:
     """Give every stage its buckets. Who sends what is seen by the receivers, so senders are not named."""
     targets, senders = {}, {}
     for stage in cut.stages[1:]:
@@ -18,7 +18,7 @@ def stream_layout(cut: Cut, buckets: int) -> Layout:
         kind = stage.reads.kind
         targets[stage.number] = (0,) if kind == "order" else spread(buckets if kind == "key" else 1, buckets)
         senders[stage.number] = ()
-    return Layout(1, targets, senders, (buckets,) * (cut.levels - 1))
+    return BucketLayout(1, targets, senders, (buckets,) * (cut.levels - 1))
 
 
 def spread(wanted: int, partitions: int) -> tuple[int, ...]:
@@ -41,8 +41,8 @@ def murmur3(value: int, seed: int = 42) -> int:
     (933211791, -559580957)
     """
     mixed = (value & _MASK) * 0xCC9E2D51 & _MASK
-    mixed = _rotated(mixed, 15) * 0x1B873593 & _MASK
-    state = _rotated(seed ^ mixed, 13) * 5 + 0xE6546B64 & _MASK
+    mixed = _rotate(mixed, 15) * 0x1B873593 & _MASK
+    state = _rotate(seed ^ mixed, 13) * 5 + 0xE6546B64 & _MASK
     state ^= 4
     state = (state ^ state >> 16) * 0x85EBCA6B & _MASK
     state = (state ^ state >> 13) * 0xC2B2AE35 & _MASK
@@ -50,5 +50,5 @@ def murmur3(value: int, seed: int = 42) -> int:
     return state - (1 << 32) if state >> 31 else state
 
 
-def _rotated(value: int, bits: int) -> int:
+def _rotate(value: int, bits: int) -> int:
     return (value << bits | value >> (32 - bits)) & _MASK

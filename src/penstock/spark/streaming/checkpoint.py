@@ -30,10 +30,10 @@ import pyarrow.fs as pf
 from penstock.errors import CheckpointError, ControlError, InternalError
 from penstock.graph.files.paths import first_line
 from penstock.graph.record import Signal
-from penstock.spark.files.filesystem import Files, resolved
+from penstock.spark.files.filesystem import Files, resolve_path
 from penstock.spark.streaming.description import Description, differences
 from penstock.spark.streaming.lock import Lock
-from penstock.spark.streaming.sent_signals import Known, Place, name_of, new_name, received, sent
+from penstock.spark.streaming.sent_signals import Known, SignalPosition, name_of, new_name, signal_of, signal_record
 from penstock.spark.streaming.steps import with_slots
 
 MOST_DIFFERENCES = 5
@@ -54,7 +54,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str], operator: str = "start") -> None:
         self.given = os.fspath(path)
         self.where = f"{operator}: {self.given!r}"
-        filesystem, self.path = resolved(self.where, self.given)
+        filesystem, self.path = resolve_path(self.where, self.given)
         self.files = Files(filesystem)
         self.folder = f"{self.path}/penstock"
         self.lock: Lock | None = None
@@ -79,7 +79,7 @@ class Checkpoint:
         may run on a checkpoint; on a local filesystem a lock sees to it, until `close` or the end of the process. On
         others nothing does.
         """
-        with self._explained():
+        with self._explain():
             self._refuse_other_programs()
             for name in FOLDERS:
                 self.files.make_folder(f"{self.folder}/{name}")
@@ -167,7 +167,7 @@ class Checkpoint:
 
         They must be beyond recall: Spark may run none of them again.
         """
-        with self._explained():
+        with self._explain():
             for batch in self._batches():
                 if batch < number:
                     self.remove(f"batches/{batch:020}")
@@ -195,7 +195,7 @@ class Checkpoint:
 
         Nothing is written unless the stream handles such a signal, and its fields can hold these values.
         """
-        record, name = sent(self.where, self.signals(), signal, values), new_name()
+        record, name = signal_record(self.where, self.signals(), signal, values), new_name()
         self.write(f"control/{name}", record)
         return name
 
@@ -209,7 +209,7 @@ class Checkpoint:
                 f"use another folder"
             )
         try:
-            return received(found, classes)
+            return signal_of(found, classes)
         except CheckpointError as error:
             raise CheckpointError(
                 f"{self.where}: 'penstock/{file}.json' must hold a signal of the stream, {error}; remove the file"
@@ -217,7 +217,7 @@ class Checkpoint:
 
     def note_placed(self, path: str, batch: int, index: int | None = None) -> None:
         """Write down where a signal stands, for good: the same place may be noted again, another may not."""
-        name, place = name_of(path), Place(batch, index)
+        name, place = name_of(path), SignalPosition(batch, index)
         before = self.placed(name)
         if before is not None and before.contradicts(place):
             raise InternalError(
@@ -229,10 +229,10 @@ class Checkpoint:
     def _is_counted(self) -> bool:
         return bool((self.description() or {}).get("is_counted"))
 
-    def placed(self, path: str) -> Place | None:
+    def placed(self, path: str) -> SignalPosition | None:
         """Where a signal stands, or None while it waits."""
         found = self.read(f"placed/{name_of(path)}")
-        return None if found is None else Place(found["batch"], found["index"])
+        return None if found is None else SignalPosition(found["batch"], found["index"])
 
     def wait_placed(
         self,
@@ -241,7 +241,7 @@ class Checkpoint:
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-    ) -> Place:
+    ) -> SignalPosition:
         """Where a signal stands, as soon as it is placed. A ControlError after so many seconds: it still waits then.
 
         Its index is known when the micro-batch is done, of a stream whose items are counted; that is waited for too.
@@ -263,7 +263,7 @@ class Checkpoint:
 
     def names(self, folder: str) -> list[str]:
         """The names of the files in one of the folders, in order."""
-        with self._explained():
+        with self._explain():
             if self.files.kind(f"{self.folder}/{folder}") != pf.FileType.Directory:
                 return []
             found = self.files.names(f"{self.folder}/{folder}")
@@ -272,7 +272,7 @@ class Checkpoint:
     def read(self, name: str) -> dict[str, Any] | None:
         """What a file holds, or None where there is none."""
         path = f"{self.folder}/{name}.json"
-        with self._explained():
+        with self._explain():
             try:
                 text = self.files.read_text(path)
             except (FileNotFoundError, NotADirectoryError):
@@ -294,16 +294,16 @@ class Checkpoint:
     def write(self, name: str, record: dict[str, Any]) -> None:
         """Have a file hold this, whole or not at all."""
         text = json.dumps(record, indent=1 if name == "graph" else None)
-        with self._explained():
+        with self._explain():
             self.files.write_text_atomically(f"{self.folder}/{name}.json", text + "\n")
 
     def remove(self, name: str) -> None:
         """Remove a file; one that is not there is as good as removed."""
-        with self._explained(), contextlib.suppress(FileNotFoundError):
+        with self._explain(), contextlib.suppress(FileNotFoundError):
             self.files.remove_file(f"{self.folder}/{name}.json")
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain(self) -> Iterator[None]:
         """What is said when the filesystem refuses."""
         try:
             yield

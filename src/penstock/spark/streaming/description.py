@@ -218,14 +218,14 @@ def _of_node(old: Mapping[str, Any], new: Mapping[str, Any], told: set[str]) -> 
 def _of_edges(held: Description, now: Description) -> Iterator[str]:
     for old, new in zip(held["nodes"], now["nodes"], strict=True):
         if old["behind"] != new["behind"]:
-            was, is_now = (_listed(of, each["behind"]) for of, each in ((held, old), (now, new)))
+            was, is_now = (_list(of, each["behind"]) for of, each in ((held, old), (now, new)))
             yield f"{new['label']} was behind {was}, is behind {is_now}"
     if held["results"] != now["results"]:
         was, is_now = (quoted(of["nodes"][at]["label"] for at in of["results"]) for of in (held, now))
         yield f"the results were {was}, are {is_now}"
 
 
-def _listed(of: Description, numbers: Sequence[int]) -> str:
+def _list(of: Description, numbers: Sequence[int]) -> str:
     return " and ".join(of["nodes"][at]["label"] for at in numbers)
 
 

@@ -55,7 +55,7 @@ class Groups:
         return self.firsts.get(name, ())
 
 
-def grouped(files: Sequence[Entry], wanted: int) -> Groups:
+def group_files(files: Sequence[Entry], wanted: int) -> Groups:
     """Files in groups of about the same size, so many of them if the files are small.
 
     >>> files = [(f"/in/{number}", size) for number, size in enumerate([5, 5, 0, 90, 5, 5])]
@@ -95,7 +95,7 @@ def plan_groups(checkpoint: Checkpoint, items: FileItems, paths: Sequence[str], 
     infos = place.filesystem.get_file_info(inside)
     sizes = [int(info.size or 0) if info.type == pf.FileType.File else 0 for info in infos]
     name = uuid.uuid4().hex
-    made = grouped(list(zip(taken, sizes, strict=True)), wanted)
+    made = group_files(list(zip(taken, sizes, strict=True)), wanted)
     checkpoint.write("groups", {"name": name, "groups": [list(group) for group in made.groups]})
     return name
 

@@ -15,8 +15,8 @@ from penstock.graph.record import Signal
 from penstock.spark.driver.reason import job_error
 from penstock.spark.streaming.query import StreamQuery
 from penstock.spark.streaming.restart import Restarts, restarts_of
-from penstock.spark.streaming.running_query import Running
-from penstock.spark.streaming.sent_signals import Place, values_of
+from penstock.spark.streaming.running_query import RunningQuery
+from penstock.spark.streaming.sent_signals import SignalPosition, values_of
 from penstock.spark.streaming.stream_progress import StreamProgress, has_run, progress_of
 from penstock.spark.streaming.supervisor import Begin, Supervisor
 
@@ -40,9 +40,9 @@ def start(
     """Start a stream; see `Stream.start`."""
     when, restarts = trigger_of(trigger), restarts_of(restart)
 
-    def begin(spark: SparkSession | None) -> tuple[StreamQuery, Running]:
+    def begin(spark: SparkSession | None) -> tuple[StreamQuery, RunningQuery]:
         query = StreamQuery(leaf, sink, checkpoint, spark, **options)
-        return query, Running(query.start(when))
+        return query, RunningQuery(query.start(when))
 
     handle = StreamHandle(*begin(spark))
     if restarts is not None:
@@ -72,7 +72,7 @@ def trigger_of(given: Any) -> Mapping[str, Any]:
 class StreamHandle:
     """A stream that was started. With `restart=True`, it is the same over all queries that run for it in turn."""
 
-    def __init__(self, query: StreamQuery, running: Running) -> None:
+    def __init__(self, query: StreamQuery, running: RunningQuery) -> None:
         self.query, self.running = query, running
         self.restarts = 0
         """How often it was started again by itself."""
@@ -152,12 +152,12 @@ class StreamHandle:
         self.running.stop()
         self.query.checkpoint.close()
 
-    def go_on_with(self, query: StreamQuery, running: Running) -> None:
+    def go_on_with(self, query: StreamQuery, running: RunningQuery) -> None:
         """Be the handle of another query from now on, which goes on where the one before has ended."""
         self.query, self.running, self.failure = query, running, None
         self.restarts += 1
 
-    def send(self, signal: Signal, timeout_s: float = 60.0) -> Place:
+    def send(self, signal: Signal, timeout_s: float = 60.0) -> SignalPosition:
         """Place a signal between two items of the stream, for all nodes; where that is.
 
         It stands before the first item of the micro-batch that takes it up, and stays there, whatever happens.

@@ -22,9 +22,10 @@ from penstock.spark.streaming.closings import Tides
 from penstock.spark.streaming.idleness import Idleness
 from penstock.spark.streaming.pages import Pages, sizes
 from penstock.spark.streaming.state_store import FRAME, StateStore
-from penstock.spark.worker.block import MOST_SPLITS, SPLIT_BITS, Origin, files_of, newest_of, schema_of, times_of
-from penstock.spark.worker.inbox import Inbox, blocks_of, merged
-from penstock.spark.worker.task_failure import Origins
+from penstock.spark.wire import SenderOrigin
+from penstock.spark.worker.block_columns import MOST_SPLITS, SPLIT_BITS, schema_of, times_of
+from penstock.spark.worker.inbox import Inbox, blocks_of, merge_senders
+from penstock.spark.worker.task_failure import SplitIndex
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,8 @@ class StateKeeper:
     """
 
     def __init__(self, store: StateStore, now: int | None = None) -> None:
-        self.store, self.newest = store, now
+        self.store = store
+        self.newest: int | float | None = now
         (held,) = store.read([FRAME])
         self.frame = unpacked(held) if held else {}
         self.items, self.splits = self.frame.pop("counts", np.zeros(2, np.int64)).tolist()
@@ -62,33 +64,33 @@ class StateKeeper:
         self.is_new = not held
         self.exchange: Exchange | None = None
         self.pages: dict[n.KeyBy, Pages] = {}
-        self.origins: list[Origin] = []
+        self.origins: list[SenderOrigin] = []
 
     # What arrives
 
-    def received(self, stage: Stage, inbox: Inbox, origins: Origins) -> Iterator[Batch]:
+    def received(self, stage: Stage, inbox: Inbox, index: SplitIndex) -> Iterator[Batch]:
         exchange = self.exchange = stage.reads
         assert exchange is not None
         schema, signals = schema_of(exchange), exchange.signals
         if exchange.idle is not None and exchange.idle.time is not None:
-            times = [newest_of(last) for last in inbox.lasts().values()]
+            times = [end.newest for end in inbox.ends().values()]
             self.newest = max((time for time in times if time is not None), default=None)
         if exchange.is_merged:
-            arrivals = merged(inbox, inbox.senders(), schema, signals, origins)
+            arrivals = merge_senders(inbox, inbox.senders(), schema, signals, index)
         else:
-            arrivals = self._in_order(inbox, schema, signals, origins)
+            arrivals = self._in_order(inbox, schema, signals, index)
         return arriving(Tree(stage.leaves).source, self.noted(arrivals), self.items, is_open=True)
 
     def _in_order(
-        self, inbox: Inbox, schema: pa.Schema, signals: Sequence[type[Signal]], origins: Origins
+        self, inbox: Inbox, schema: pa.Schema, signals: Sequence[type[Signal]], index: SplitIndex
     ) -> Iterator[Arrival]:
         """What all senders have sent, in the order of what they read, with places behind those of all before."""
-        senders = {sender: files_of(last) for sender, last in inbox.lasts().items()}
+        senders = {sender: end.read for sender, end in inbox.ends().items()}
         number, in_order = self.splits, sorted(senders, key=senders.__getitem__)
         self.begin([origin for sender in in_order for origin, _ in senders[sender]])
         for sender in in_order:
             for at, (_, before) in enumerate(senders[sender]):
-                origins.begin(number + at, self.items + before)
+                index.begin(number + at, self.items + before)
             for arrival in blocks_of(inbox, sender, schema, signals):
                 if arrival.places is not None:
                     start = number << SPLIT_BITS
@@ -96,7 +98,7 @@ class StateKeeper:
                 yield arrival
             number += len(senders[sender])
 
-    def begin(self, origins: Sequence[Origin]) -> None:
+    def begin(self, origins: Sequence[SenderOrigin]) -> None:
         """These splits come next."""
         self.origins, self.splits = list(origins), self.splits + len(origins)
         if self.splits > MOST_SPLITS:

@@ -31,7 +31,7 @@ class Planned:
         return fields_of([given for _, given in self.signals])
 
 
-def planned(control: Sequence[At], source: n.Source) -> Planned:
+def name_signals(control: Sequence[At], source: n.Source) -> Planned:
     """Name each signal by what it is and where it stands."""
     names: list[str] = []
     for given in control:

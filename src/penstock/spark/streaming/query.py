@@ -11,11 +11,9 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
 
 from penstock.engine.options import Options
 from penstock.errors import GraphError, PenstockError
@@ -29,37 +27,46 @@ from penstock.plan.cut import cut
 from penstock.plan.idle import Wanted
 from penstock.plan.moving import without_items
 from penstock.plan.stages import Cut, Exchange
-from penstock.spark.dataframe import FrameItems, cast, local_path, refuse_unordered, spark_schema
-from penstock.spark.driver import results as job
-from penstock.spark.driver.reason import job_error, refuse_held
+from penstock.spark.dataframe import FrameItems, local_path, refuse_unordered, result_rows, spark_schema
+from penstock.spark.driver.batch_source import whole_number
+from penstock.spark.driver.job_program import plan_program
+from penstock.spark.driver.reason import job_error, refuse_unpackable
+from penstock.spark.driver.results import gather
 from penstock.spark.driver.session import await_sources, session, stream_settings, with_settings
 from penstock.spark.driver.usable import usable
 from penstock.spark.files.folders import Folder, folder_of, refuse_nested, sources_of
 from penstock.spark.streaming.age import UNLIMITED_MS, Passed, age_of
-from penstock.spark.streaming.arrived import FILE, SIGNAL, Reader
-from penstock.spark.streaming.assigned import assigned, refuse_missing
+from penstock.spark.streaming.arrived import ArrivalReader
+from penstock.spark.streaming.assigned import assigned_files, refuse_missing
 from penstock.spark.streaming.batch_letters import StreamLetters, letters_in
+from penstock.spark.streaming.batch_record import batch_counts, origins_of, results_in_order
 from penstock.spark.streaming.bucket import NOW, Bucket
 from penstock.spark.streaming.bucket_partitions import spread, stream_layout
 from penstock.spark.streaming.checkpoint import Checkpoint
 from penstock.spark.streaming.description import describe
 from penstock.spark.streaming.groups import PROPERTY, plan_groups
 from penstock.spark.streaming.interruption import INTERRUPTION, BatchError, brief, is_interruption
-from penstock.spark.streaming.pending_signals import Planned, planned, refuse_passed
+from penstock.spark.streaming.pending_signals import Planned, name_signals, refuse_passed
 from penstock.spark.streaming.refusals import refuse_idle
 from penstock.spark.streaming.steps import slots_of
 from penstock.spark.streaming.stream_sinks import FileSink, sink_of
-from penstock.spark.worker.block import ROWS, Block, Origin, blocks
-from penstock.spark.worker.remote import over_arrived, over_blocks, over_frame, packed
-from penstock.spark.worker.task import RESULT, Counted, raise_failed, used_columns
+from penstock.spark.streaming.stream_tasks import over_arrived, over_frame
+from penstock.spark.wire import (
+    ROWS,
+    ArrivedFile,
+    ArrivedSignal,
+    messages,
+    sql_of_arrived,
+)
+from penstock.spark.worker.remote import over_blocks, pack
+from penstock.spark.worker.result_writers import CollectWriter
+from penstock.spark.worker.stage_input import used_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PATHS = "path string, modificationTime timestamp, length long, content binary"
 """The columns of Spark's source of whole files. What is not selected is not read."""
-COUNTS = ("keys", "pages", "touched", "written", "state_bytes")
-"""What the tasks count of their state."""
 GROUPS_A_CORE = 4
 """How many groups of small files there are, for each task that runs at a time."""
 TASKS_A_CORE = 8
@@ -97,7 +104,7 @@ class StreamQuery:
         self.letters = None if dead_letter is None else StreamLetters(dead_letter)
         self.leaf, self.tree = leaf, Tree((leaf,))
         self.items = _watched(leaf.source)
-        self.files_per_batch = _whole("files_per_batch", files_per_batch)
+        self.files_per_batch = whole_number("start", "files_per_batch", files_per_batch)
         self.control = check_signals(self.tree, control)
         self.signals = {signal.__name__: signal for node in self.tree.nodes for signal in user_signals_at(node)}
         idle = Wanted(time, expire_after)
@@ -112,7 +119,7 @@ class StreamQuery:
                 f"{self.sink.about}"
             )
         self.user = usable(session() if spark is None else spark)
-        wanted = _whole("buckets", buckets) or max(1, int(self.user.sparkContext.defaultParallelism))
+        wanted = whole_number("start", "buckets", buckets) or max(1, int(self.user.sparkContext.defaultParallelism))
         self.checkpoint = Checkpoint(checkpoint)
         folder = next((each.path for each in self._sink_folder()), None)
         described = describe([leaf], buckets=wanted, sink=self.sink.about, made=self.cut, folder=folder)
@@ -153,16 +160,10 @@ class StreamQuery:
 
     def _cut(self, ordered: bool, idle: Wanted) -> Cut:
         signals = list(self.signals.values())
+        how: dict[str, Any] = {"is_ordered": ordered, "idle": idle, "is_guarded": self.is_guarded}
         if isinstance(self.items, FileItems):
-            return cut([self.leaf], signals, is_ordered=ordered, idle=idle, is_guarded=self.is_guarded)
-        made = cut(
-            [self.leaf],
-            signals,
-            is_ordered=ordered,
-            is_gathered_at_source=False,
-            idle=idle,
-            is_guarded=self.is_guarded,
-        )
+            return cut([self.leaf], signals, **how)
+        made = cut([self.leaf], signals, is_gathered_at_source=False, **how)
         if not self.items.order_by:
             refuse_unordered(self.leaf.source, made, self.control, ordered)
         return made
@@ -177,7 +178,7 @@ class StreamQuery:
                 f"start: control= needs a sink that counts what was taken, a folder or a function; got "
                 f"{self.sink.about}"
             )
-        found = planned(self.control, without_items(self.tree.source))
+        found = name_signals(self.control, without_items(self.tree.source))
         refuse_passed(found, self.checkpoint, self.items_before)
         return found
 
@@ -207,14 +208,14 @@ class StreamQuery:
     def _writer(self, rows: DataFrame) -> Any:
         if isinstance(self.sink, SparkSink):
             schema = spark_schema(self.leaf)
-            found = rows.mapInArrow(_items_of(self.leaf, schema), schema)
+            found = rows.mapInArrow(result_rows(self.leaf, schema), schema)
             return found.writeStream.format(self.sink.format).options(**self.sink.options).outputMode("append")
         self.sink.begin()
         return rows.writeStream.foreachBatch(self._commit)
 
     def _rows(self) -> DataFrame:
         """All that the tasks give, as block rows."""
-        held, reader = self._held(), packed(self._reader())
+        held, reader = self._held(), pack(self._reader())
         is_whole = self.cut.is_whole
         found = _stateful(self._arrived(), Bucket(held, reader)) if is_whole else self._first(held, reader)
         for stage in self.cut.stages[1:]:
@@ -244,45 +245,37 @@ class StreamQuery:
         return found.unionAll(self._sent().mapInArrow(task, ROWS)) if self.signals else found
 
     def _held(self) -> bytes:
-        results = job.CollectWriter if isinstance(self.sink, SparkSink) else self.sink.results()
+        results = CollectWriter if isinstance(self.sink, SparkSink) else self.sink.results()
         layout = stream_layout(self.cut, self.buckets)
-        program = replace(job.program_of(self.cut, layout, results, self.options, {}, {}), slots=self.slots)
+        program = replace(plan_program(self.cut, layout, results, self.options, {}, {}), slots=self.slots)
         try:
-            return packed(program)
+            return pack(program)
         except Exception as error:
-            refuse_held(self.tree.nodes, error, packed)
+            refuse_unpackable(self.tree.nodes, error, pack)
             raise
 
-    def _reader(self) -> Reader:
+    def _reader(self) -> ArrivalReader:
         items = self.items.without_files() if isinstance(self.items, FileItems) else None
-        return Reader(items, self.signals, self.checkpoint, self.plan)
+        return ArrivalReader(items, self.signals, self.checkpoint, self.plan)
 
     def _arrived(self) -> DataFrame:
         """A row for each file that is new, and for each signal."""
         assert isinstance(self.items, FileItems)
         folder, names = self.items.root
         assert self.passed is not None
-        found = self._watch(folder, FILE, self.passed.age_ms, pathGlobFilter=names)
+        found = self._watch(folder, ArrivedFile, self.passed.age_ms, pathGlobFilter=names)
         return found.unionAll(self._sent()) if self.signals else found
 
     def _sent(self) -> DataFrame:
-        return self._watch(f"{self.checkpoint.folder}/control", SIGNAL, UNLIMITED_MS, pathGlobFilter="*.json")
+        return self._watch(f"{self.checkpoint.folder}/control", ArrivedSignal, UNLIMITED_MS, pathGlobFilter="*.json")
 
-    def _watch(self, folder: str, stage: int, age_ms: int, **options: str) -> DataFrame:
+    def _watch(self, folder: str, wanted: type[ArrivedFile | ArrivedSignal], age_ms: int, **options: str) -> DataFrame:
         reader = self.spark.readStream.format("binaryFile").schema(PATHS).options(**options)
         reader = reader.option("maxFileAge", f"{age_ms}ms").option("recursiveFileLookup", "true")
         if self.files_per_batch is not None:
             reader = reader.option("maxFilesPerTrigger", self.files_per_batch)
         (target,) = spread(1, self.buckets)
-        return reader.load(folder).selectExpr(
-            f"{target} as target",
-            f"{stage} as stage",
-            "length as sender",
-            "0L as sequence",
-            "true as is_last",
-            "encode(path, 'UTF-8') as head",
-            "cast(null as binary) as payload",
-        )
+        return reader.load(folder).selectExpr(*sql_of_arrived(wanted, target))
 
     # Each micro-batch, in the driver
 
@@ -299,24 +292,23 @@ class StreamQuery:
 
     def _commit_batch(self, frame: DataFrame, batch: int) -> None:
         started = time.perf_counter()
-        paths = assigned(self.checkpoint, batch) if isinstance(self.items, FileItems) else []
+        paths = assigned_files(self.checkpoint, batch) if isinstance(self.items, FileItems) else []
         self._group(paths)
-        arrived = [block for rows in frame.toArrow().to_batches() for block in blocks(rows)]
-        found = job.gathered(arrived)
+        output = gather(list(messages(frame.toArrow().to_batches())))
         if isinstance(self.items, FileItems):
-            taken = [origin.label for origin in _origins(found.counted) if origin.is_data]
+            taken = [origin.label for origin in origins_of(output.counts) if origin.is_data]
             refuse_missing(batch, self.items, paths, taken)
         ran = time.perf_counter()
         assert not isinstance(self.sink, SparkSink)
-        skipped = letters_in(found, _origins(found.counted))
+        skipped = letters_in(output, origins_of(output.counts))
         if self.letters is not None:
             self.letters.commit(batch, skipped)
-        record = self.sink.commit(batch, in_order(found, self.cut))
+        record = self.sink.commit(batch, results_in_order(output, self.cut))
         if "items_before" not in record:
-            record |= self._counts(found.counted) | {"items_before": self.items_before, "skipped": len(skipped)}
+            record |= batch_counts(output.counts) | {"items_before": self.items_before, "skipped": len(skipped)}
             record |= {"run_s": ran - started, "commit_s": time.perf_counter() - ran}
             self.checkpoint.write_batch(batch, record)
-        for origin in _origins(found.counted):
+        for origin in origins_of(output.counts):
             if not origin.is_data:
                 self.checkpoint.note_placed(origin.label, batch, int(record["items_before"]))
         self.items_before = int(record["items_before"]) + int(record["items"])
@@ -336,50 +328,9 @@ class StreamQuery:
         """How many tasks run at a time."""
         return max(1, int(self.spark.sparkContext.defaultParallelism))
 
-    def _counts(self, counted: Sequence[Counted]) -> dict[str, Any]:
-        """What a batch did, in numbers."""
-        first = [each for each in counted if each.stage == 0]
-        state = [each.state for each in counted]
-        totals = {name: sum(each.get(name, 0) for each in state) for name in COUNTS}
-        return {
-            "items": sum(each.items for each in first),
-            "files": sum(each.is_data for each in _origins(counted)),
-            "late": sum(each.statistics.late for each in counted),
-        } | totals
-
-
-def _origins(counted: Sequence[Counted]) -> list[Origin]:
-    """What the first stage has read."""
-    return [origin for each in counted if each.stage == 0 for origin in each.origins]
-
-
-def in_order(found: job.Gathered, cut: Cut) -> list[Block]:
-    """The results of a micro-batch: where tasks have read files and given them, in the order of these."""
-    blocks = found.results.get(0, [])
-    if cut.is_whole or not any(output.leaf is not None for output in cut.stages[0].outputs):
-        return blocks
-    origins = {each.sender: each.origins[0] for each in found.counted if each.stage == 0}
-    return sorted(blocks, key=lambda block: (origins[block.sender], block.sequence))
-
 
 def _stateful(rows: DataFrame, bucket: Bucket) -> DataFrame:
     return rows.groupBy("target").transformWithStateInPandas(bucket, ROWS, "Append", "None")
-
-
-def _items_of(leaf: n.GraphNode, schema: Any) -> Any:
-    """What turns block rows into the rows of a result, for a sink of Spark's."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    own, wanted, where = pa.schema(list(leaf.shape.fields.items())), to_arrow_schema(schema), leaf.label
-
-    def convert(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for rows in batches:
-            raise_failed(rows)
-            for block in blocks(rows):
-                if block.stage == RESULT:
-                    yield cast(pa.ipc.read_record_batch(block.payload, own), wanted, where)
-
-    return convert
 
 
 def _watched(source: n.Source) -> FileItems | FrameItems:
@@ -393,11 +344,3 @@ def _watched(source: n.Source) -> FileItems | FrameItems:
         f"start: {source.label} must be a source that grows: a folder (read_parquet, read_csv, read_json, read_text) "
         f"or a streaming DataFrame (from_spark(spark.readStream...)); it is not"
     )
-
-
-def _whole(name: str, value: Any) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise GraphError(f"start: {name} must be a whole number of at least 1; got {value!r}")
-    return value

@@ -118,7 +118,7 @@ def _key(names: tuple[str, ...]) -> str | tuple[str, ...]:
 
 
 def _refuse_expiry(made: Cut, wanted: Wanted) -> None:
-    for node, reason in _gathered(made, wanted):
+    for node, reason in _nodes_with_state(made, wanted):
         raise GraphError(
             f"start: expire_after= ends keys that are spread over buckets; {node.label} runs in one task, because "
             f"{reason}; leave expire_after= out"
@@ -129,7 +129,7 @@ def _refuse_expiry(made: Cut, wanted: Wanted) -> None:
         )
 
 
-def _gathered(made: Cut, wanted: Wanted) -> Iterator[tuple[n.GraphNode, str]]:
+def _nodes_with_state(made: Cut, wanted: Wanted) -> Iterator[tuple[n.GraphNode, str]]:
     """The nodes whose keys are to end, but that are in one task with the whole stream, and why."""
     for stage in made.stages:
         for node in () if stage.is_keyed else Tree(stage.leaves).nodes:

@@ -9,7 +9,7 @@ from typing import Any
 from penstock.spark.driver.reason import is_lost, lost_java
 
 
-class Running:
+class RunningQuery:
     """A query that was started. Once the JVM is lost, it has ended, and that is its exception."""
 
     def __init__(self, query: Any) -> None:

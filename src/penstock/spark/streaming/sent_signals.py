@@ -25,7 +25,7 @@ _ARRAY = re.compile(r"array of (\d+) (int|float)")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SignalPosition:
     """Where a signal stands: before the item of an index, as far as that is known, and in which micro-batch.
 
     >>> print(Place(7, 1200), "|", Place(7, None))
@@ -39,7 +39,7 @@ class Place:
         before = "" if self.index is None else f"before item {self.index}, "
         return f"{before}in batch {self.batch}"
 
-    def contradicts(self, other: Place) -> bool:
+    def contradicts(self, other: SignalPosition) -> bool:
         """Whether both cannot be the place of one signal. An index may become known later."""
         return self.batch != other.batch or (self.index != other.index and None not in (self.index, other.index))
 
@@ -59,11 +59,11 @@ def name_of(path: str) -> str:
 
 
 def values_of(signal: Signal) -> dict[str, Any]:
-    """The fields of a signal, as `sent` and `Checkpoint.write_signal` take them."""
+    """The fields of a signal, as `signal_record` and `Checkpoint.write_signal` take them."""
     return {name: getattr(signal, name) for name in signal.layout.initial}
 
 
-def received(record: Mapping[str, Any], classes: Mapping[str, type[Signal]]) -> Signal:
+def signal_of(record: Mapping[str, Any], classes: Mapping[str, type[Signal]]) -> Signal:
     """The signal that a record holds. A CheckpointError, without a beginning, says why it holds none."""
     try:
         return classes[record["signal"]](**record["values"])
@@ -71,7 +71,7 @@ def received(record: Mapping[str, Any], classes: Mapping[str, type[Signal]]) -> 
         raise CheckpointError(f"one of {quoted(classes)}; {type(error).__name__}: {error}") from None
 
 
-def sent(where: str, signals: Known, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def signal_record(where: str, signals: Known, name: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """The record of a signal that is sent, after checking that it is one of these and has a value for every field."""
     if name not in signals:
         listed = ", ".join(_signature(each, signals[each]) for each in signals) or "none"

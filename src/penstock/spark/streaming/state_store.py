@@ -18,9 +18,9 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from penstock.errors import CheckpointError
 
-Place = tuple[int, int]
+PageAddress = tuple[int, int]
 """A group of keys, and a page of it; or `FRAME`."""
-FRAME: Place = (-1, 0)
+FRAME: PageAddress = (-1, 0)
 """Where lies what is not of any key."""
 AT_ONCE = 64
 _NAME = "pages"
@@ -32,11 +32,11 @@ _HELD = StructType([StructField("held", BinaryType())])
 class StateStore(Protocol):
     """Bytes by their places. Where there are none, nothing is held."""
 
-    def read(self, places: Sequence[Place]) -> Iterator[bytes]: ...
+    def read(self, places: Sequence[PageAddress]) -> Iterator[bytes]: ...
 
-    def write(self, pieces: Iterable[tuple[Place, bytes]]) -> None: ...
+    def write(self, pieces: Iterable[tuple[PageAddress, bytes]]) -> None: ...
 
-    def all(self) -> Iterator[tuple[Place, bytes]]: ...
+    def all(self) -> Iterator[tuple[PageAddress, bytes]]: ...
 
 
 class SparkStore:
@@ -49,21 +49,21 @@ class SparkStore:
 
         self.messages: Any = messages
 
-    def read(self, places: Sequence[Place]) -> Iterator[bytes]:
+    def read(self, places: Sequence[PageAddress]) -> Iterator[bytes]:
         for answer in self._called(self._reading, places):
             yield bytes(self.client._deserialize_from_bytes(answer)[0]) if answer else b""
 
-    def write(self, pieces: Iterable[tuple[Place, bytes]]) -> None:
+    def write(self, pieces: Iterable[tuple[PageAddress, bytes]]) -> None:
         for _ in self._called(self._writing, pieces):
             pass
 
-    def all(self) -> Iterator[tuple[Place, bytes]]:
+    def all(self) -> Iterator[tuple[PageAddress, bytes]]:
         return (((group, page), bytes(held)) for (group, page), (held,) in self.state.iterator())
 
-    def _reading(self, place: Place) -> Any:
+    def _reading(self, place: PageAddress) -> Any:
         return self.messages.MapStateCall(stateName=_NAME, getValue=self.messages.GetValue(userKey=self._key(place)))
 
-    def _writing(self, piece: tuple[Place, bytes]) -> Any:
+    def _writing(self, piece: tuple[PageAddress, bytes]) -> Any:
         place, held = piece
         if not held:
             gone = self.messages.RemoveKey(userKey=self._key(place))
@@ -72,7 +72,7 @@ class SparkStore:
         update = self.messages.UpdateValue(userKey=self._key(place), value=value)
         return self.messages.MapStateCall(stateName=_NAME, updateValue=update)
 
-    def _key(self, place: Place) -> bytes:
+    def _key(self, place: PageAddress) -> bytes:
         return bytes(self.client._serialize_to_bytes(_PLACE, place))
 
     def _send(self, message: bytes) -> None:

@@ -129,7 +129,7 @@ def settings_of(node: n.GraphNode) -> dict[str, str]:
 # Which is which
 
 
-def matched(held: Sequence[Step], now: Sequence[Step]) -> list[tuple[Step | None, Step | None]]:
+def match_steps(held: Sequence[Step], now: Sequence[Step]) -> list[tuple[Step | None, Step | None]]:
     """Each step of today with the one that it was; what has no counterpart is lost, or is new."""
     left, found = list(held), dict[int, Step]()
     for what in ("name", "label", None):
@@ -161,7 +161,7 @@ def with_slots(held: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any
     """The stages of today, their steps with the slots of those that they were. They must not differ."""
     made = []
     for old, new in zip(held, now, strict=True):
-        pairs = [(was, step) for was, step in matched(old["steps"], new["steps"]) if step is not None]
+        pairs = [(was, step) for was, step in match_steps(old["steps"], new["steps"]) if step is not None]
         steps = [{**step, "slot": was["slot"], "group": was["group"]} for was, step in pairs if was is not None]
         made.append({**new, "steps": steps})
     return made
@@ -186,7 +186,7 @@ def of_stages(held: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
         yield from (f"the graph has lost {label}, which remembers something" for label in lost)
         yield from (f"the graph has the new step {label}, which remembers something" for label in new)
         if not lost and not new:
-            yield f"the state was shared out by {_listed(kinds)}, is by {_listed(new_kinds)}"
+            yield f"the state was shared out by {_list(kinds)}, is by {_list(new_kinds)}"
         return
     for old, new_stage in zip(held, now, strict=True):
         yield from _of_stage(old, new_stage)
@@ -203,12 +203,12 @@ def _missing(stages: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, 
     return found
 
 
-def _listed(kinds: Sequence[str]) -> str:
+def _list(kinds: Sequence[str]) -> str:
     return ", ".join(kinds) or "nothing"
 
 
 def _of_stage(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    pairs = matched(old["steps"], new["steps"])
+    pairs = match_steps(old["steps"], new["steps"])
     for was, step in pairs:
         if step is None and was is not None:
             yield f"the graph has lost {was['label']}, which remembers something"

@@ -100,7 +100,7 @@ def _phases(times: Mapping[str, Any], record: Mapping[str, Any]) -> dict[str, fl
     return found | {"other": max(0.0, whole - sum(found.values()))}
 
 
-class Waiting:
+class WaitingFiles:
     """Counts the files that wait: those that are there, less those that Spark's log of the source names.
 
     The log has a file for each micro-batch, written before it runs. `oldest` maps the date of the newest file that was

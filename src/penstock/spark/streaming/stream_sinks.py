@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import os
-import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
@@ -28,21 +27,21 @@ import pyarrow.fs as pf
 from penstock.errors import GraphError, OutputError, PenstockError, cause_of, quoted, reason_text
 from penstock.graph import nodes as n
 from penstock.graph.sink import SparkSink
-from penstock.spark.driver.results import CollectWriter, table
-from penstock.spark.driver.write import PartResults
+from penstock.spark.driver.results import parts_of, table
 from penstock.spark.files.format import format_of, is_option
-from penstock.spark.files.part import Part
-from penstock.spark.files.result_folder import Output
+from penstock.spark.files.part import ResultPart
+from penstock.spark.files.result_folder import ResultFolder
 from penstock.spark.streaming.checkpoint import Checkpoint
-from penstock.spark.worker.block import Block
-from penstock.spark.worker.task import ResultWriter
+from penstock.spark.wire import TaskResult
+from penstock.spark.worker.program import ResultWriter
+from penstock.spark.worker.result_writers import CollectWriter, PartResults
 
 FORMATS = ("parquet", "csv", "json")
 STAGING = "_penstock"
 Record = dict[str, Any]
 
 
-class Sink(Protocol):
+class StreamSink(Protocol):
     """What takes the results of micro-batches, in the driver."""
 
     about: str
@@ -56,7 +55,7 @@ class Sink(Protocol):
     def begin(self) -> None:
         """Be ready; what a crash has left is cleared away or brought to its end."""
 
-    def commit(self, batch: int, found: Sequence[Block]) -> Record:
+    def commit(self, batch: int, results: Sequence[TaskResult]) -> Record:
         """Take what the tasks gave for a batch, in order; what came of it."""
 
 
@@ -65,7 +64,7 @@ class FileSink:
 
     def __init__(self, path: Any, leaf: n.GraphNode, format: str, options: Mapping[str, Any]) -> None:
         schema = pa.schema(list(leaf.shape.fields.items()))
-        self.output = Output(path, format_of(format, schema, dict(options)), "append")
+        self.output = ResultFolder(path, format_of(format, schema, dict(options)), "append")
         self.files, self.target = self.output.files, self.output.target
         self.about = f"{format} in {os.fspath(path)!r}"
 
@@ -77,7 +76,7 @@ class FileSink:
         return PartResults(replace(self.output.staging, folder=self.staged))
 
     def begin(self) -> None:
-        with self._explained():
+        with self._explain():
             if self.files.kind(self.target) == pf.FileType.File:
                 raise OutputError(f"{self.output.where} must be a folder or not be there; it is a file")
             self.files.make_folder(self.staged)
@@ -86,12 +85,12 @@ class FileSink:
         if waiting.get("moves") and not waiting["is_done"]:
             assert last is not None
             self._finish(last, waiting)
-        with self._explained():
+        with self._explain():
             for name in self.files.names(self.staged):  # of tasks of this stream that died
                 self.files.remove_file(f"{self.staged}/{name}")
 
-    def commit(self, batch: int, found: Sequence[Block]) -> Record:
-        parts = [part for block in found for part in pickle.loads(block.payload)]
+    def commit(self, batch: int, results: Sequence[TaskResult]) -> Record:
+        parts = parts_of(results)
         known = self.checkpoint.batch(batch)
         if known is None:
             known = self._planned(batch, parts)
@@ -101,7 +100,7 @@ class FileSink:
         self._drop([part.name for part in parts])
         return known
 
-    def _planned(self, batch: int, parts: Sequence[Part]) -> Record:
+    def _planned(self, batch: int, parts: Sequence[ResultPart]) -> Record:
         ending = self.output.format.ending
         names = [f"part-{batch:06}-{at:04}-{self.identity}{ending}" for at in range(len(parts))]
         # Whole paths, because the next start may have another folder.
@@ -113,7 +112,7 @@ class FileSink:
 
     def _finish(self, batch: int, record: Record) -> Record:
         """Put in place what is not yet there."""
-        with self._explained():
+        with self._explain():
             for source, target in record["moves"]:
                 if self.files.kind(target) == pf.FileType.NotFound:
                     self.files.move(source, target)
@@ -138,13 +137,13 @@ class FileSink:
                     self.files.remove_file(f"{self.staged}/{name}")
 
     @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain(self) -> Iterator[None]:
         try:
             yield
         except PenstockError:
             raise
         except (OSError, pa.ArrowException) as error:
-            raise self.output.staging.failed(error) from None
+            raise self.output.staging.error_of(error) from None
 
 
 class FunctionSink:
@@ -169,8 +168,8 @@ class FunctionSink:
     def begin(self) -> None:
         """Nothing is left over."""
 
-    def commit(self, batch: int, found: Sequence[Block]) -> Record:
-        made = table(self.leaf, found, has_places=False)
+    def commit(self, batch: int, results: Sequence[TaskResult]) -> Record:
+        made = table(self.leaf, results, has_places=False)
         try:
             self.function(made, batch)
         except Exception as error:

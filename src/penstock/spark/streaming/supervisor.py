@@ -15,12 +15,12 @@ from penstock.spark.streaming.restart import Restarts, may_pass
 
 if TYPE_CHECKING:
     from penstock.spark.streaming.query import StreamQuery
-    from penstock.spark.streaming.running_query import Running
+    from penstock.spark.streaming.running_query import RunningQuery
 
 LOOK_S = 1.0
 """How long the thread waits for the end of a query at a time."""
 
-Begin = Callable[[Any], "tuple[StreamQuery, Running]"]
+Begin = Callable[[Any], "tuple[StreamQuery, RunningQuery]"]
 """Starts another query of the same stream, on a session."""
 
 
@@ -28,12 +28,12 @@ class Supervised(Protocol):
     """The handle of the stream."""
 
     query: StreamQuery
-    running: Running
+    running: RunningQuery
     failure: PenstockError | None
 
     def failed_with(self) -> PenstockError | None: ...
 
-    def go_on_with(self, query: StreamQuery, running: Running) -> None: ...
+    def go_on_with(self, query: StreamQuery, running: RunningQuery) -> None: ...
 
 
 class Supervisor:

@@ -16,7 +16,7 @@ from penstock.engine.intake import Arrival
 from penstock.plan.stages import Meeting
 
 
-def met(meeting: Meeting, sides: Sequence[Iterator[Arrival]]) -> Iterator[Arrival]:
+def align_sides(meeting: Meeting, sides: Sequence[Iterator[Arrival]]) -> Iterator[Arrival]:
     """What comes of several streams, each in the order of its places, where they meet."""
     heads = [next(side, None) for side in sides]
     while True:
@@ -26,10 +26,10 @@ def met(meeting: Meeting, sides: Sequence[Iterator[Arrival]]) -> Iterator[Arriva
         bound = min(ends)
         parts = []
         for at, head in enumerate(heads):
-            part, rest = _parted(head, int(bound))
+            part, rest = _part(head, int(bound))
             parts.append(part)
             heads[at] = next(sides[at], None) if rest is None else rest
-        made = _merged(meeting, parts) if meeting.is_merge else _joined(meeting, parts)
+        made = _merge(meeting, parts) if meeting.is_merge else _join(meeting, parts)
         if made.rows.num_rows:
             yield made
 
@@ -39,7 +39,7 @@ def _places(given: Arrival) -> np.ndarray:
     return given.places
 
 
-def _parted(head: Arrival | None, bound: int) -> tuple[Arrival | None, Arrival | None]:
+def _part(head: Arrival | None, bound: int) -> tuple[Arrival | None, Arrival | None]:
     """What stands at a place or before it, and what stands behind."""
     if head is None:
         return None, None
@@ -51,7 +51,7 @@ def _slice(given: Arrival, start: int, stop: int) -> Arrival | None:
     return Arrival(given.rows.slice(start, stop - start), (), _places(given)[start:stop]) if start < stop else None
 
 
-def _merged(meeting: Meeting, parts: Sequence[Arrival | None]) -> Arrival:
+def _merge(meeting: Meeting, parts: Sequence[Arrival | None]) -> Arrival:
     """All items in the order of their places; of one place, in the order of the sides."""
     here = [part for part in parts if part is not None]
     places = np.concatenate([_places(part) for part in here])
@@ -60,7 +60,7 @@ def _merged(meeting: Meeting, parts: Sequence[Arrival | None]) -> Arrival:
     return Arrival(rows, (), places[order])
 
 
-def _joined(meeting: Meeting, parts: Sequence[Arrival | None]) -> Arrival:
+def _join(meeting: Meeting, parts: Sequence[Arrival | None]) -> Arrival:
     """One item for each place that all sides have, or any."""
     given = [np.empty(0, np.int64) if part is None else _places(part) for part in parts]
     places = np.unique(np.concatenate(given))

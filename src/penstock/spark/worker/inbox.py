@@ -18,8 +18,9 @@ import pyarrow as pa
 from penstock.engine.intake import Arrival
 from penstock.errors import InternalError
 from penstock.graph.record import Signal
-from penstock.spark.worker.block import SPLIT_BITS, Block, arrival
-from penstock.spark.worker.task_failure import Origins
+from penstock.spark.wire import Block, SenderEnd
+from penstock.spark.worker.block_columns import SPLIT_BITS, arrival
+from penstock.spark.worker.task_failure import SplitIndex
 
 HELD_BYTES = 64 << 20
 """How many bytes of blocks that came too early wait in memory."""
@@ -42,15 +43,15 @@ class Inbox:
         """The block of a sender with a number."""
         wanted = (sender, sequence)
         while wanted not in self.waiting:
-            block = next(self.arriving, None)
-            if block is None:
+            arrived = next(self.arriving, None)
+            if arrived is None:
                 raise InternalError(f"block {sequence} of sender {sender} never arrived; was part of the shuffle lost?")
-            self._keep(block)
-        found = self.waiting.pop(wanted)
-        if isinstance(found, Block):
-            self.held -= _size(found)
-            return found
-        return self._read(*found)
+            self._keep(arrived)
+        block = self.waiting.pop(wanted)
+        if isinstance(block, Block):
+            self.held -= _size(block)
+            return block
+        return self._read(*block)
 
     def senders(self) -> list[int]:
         """Who has sent anything. Everything has arrived then, and waits."""
@@ -58,14 +59,14 @@ class Inbox:
             self._keep(block)
         return sorted({sender for sender, _ in self.waiting})
 
-    def lasts(self) -> dict[int, Block]:
-        """The last block of every sender, once everything has arrived. They stay."""
+    def ends(self) -> dict[int, SenderEnd]:
+        """The end of every sender, once everything has arrived. The blocks stay."""
         senders = self.senders()
-        waiting = [held if isinstance(held, Block) else held[0] for held in self.waiting.values()]
-        found = {block.sender: block for block in waiting if block.is_last}
-        if len(found) < len(senders):
+        waiting = [block if isinstance(block, Block) else block[0] for block in self.waiting.values()]
+        ends = {block.sender: block.end for block in waiting if block.end is not None}
+        if len(ends) < len(senders):
             raise InternalError(f"not all of {len(senders)} senders sent a last block; was part of the shuffle lost?")
-        return found
+        return ends
 
     def _keep(self, block: Block) -> None:
         size = _size(block)
@@ -74,7 +75,7 @@ class Inbox:
             if self.file is None:
                 self.file = tempfile.TemporaryFile(dir=_local_folder())  # noqa: SIM115 - it lives as long as the task
             os.pwrite(self.file.fileno(), block.payload, self.written) if size else 0
-            self.waiting[block.sender, block.sequence] = (replace(block, payload=None), self.written, size)
+            self.waiting[block.sender, block.sequence] = (replace(block, payload=b""), self.written, size)
             self.written += size
         else:
             self.held += size
@@ -86,7 +87,7 @@ class Inbox:
 
 
 def _size(block: Block) -> int:
-    return 0 if block.payload is None else int(block.payload.size)
+    return len(block.payload)
 
 
 def _local_folder() -> str | None:
@@ -95,21 +96,21 @@ def _local_folder() -> str | None:
     return next((folder for folder in folders if folder and os.path.isdir(folder)), None)
 
 
-def in_order(
+def chain_senders(
     inbox: Inbox,
     senders: Sequence[int],
     schema: pa.Schema,
     signals: Sequence[type[Signal]],
-    origins: Origins | None = None,
+    index: SplitIndex | None = None,
 ) -> Iterator[Arrival]:
     """What all senders sent, one sender after the other. Where the items of each begin is noted."""
     count = 0
     for sender in senders:
-        if origins is not None:
-            origins.begin(sender, count)
-        for made in blocks_of(inbox, sender, schema, signals):
-            count += made.rows.num_rows
-            yield made if made.places is None else replace(made, start=sender << SPLIT_BITS)
+        if index is not None:
+            index.begin(sender, count)
+        for block in blocks_of(inbox, sender, schema, signals):
+            count += block.rows.num_rows
+            yield block if block.places is None else replace(block, start=sender << SPLIT_BITS)
 
 
 def blocks_of(inbox: Inbox, sender: int, schema: pa.Schema, signals: Sequence[type[Signal]]) -> Iterator[Arrival]:
@@ -117,18 +118,18 @@ def blocks_of(inbox: Inbox, sender: int, schema: pa.Schema, signals: Sequence[ty
     sequence, is_last = 0, False
     while not is_last:
         block = inbox.take(sender, sequence)
-        sequence, is_last = sequence + 1, block.is_last
-        made = arrival(block, schema, signals)
-        if made.rows.num_rows or made.signals:
-            yield made
+        sequence, is_last = sequence + 1, block.end is not None
+        arrived = arrival(block, schema, signals)
+        if arrived.rows.num_rows or arrived.signals:
+            yield arrived
 
 
-def merged(
+def merge_senders(
     inbox: Inbox,
     senders: Sequence[int],
     schema: pa.Schema,
     signals: Sequence[type[Signal]],
-    origins: Origins | None = None,
+    index: SplitIndex | None = None,
 ) -> Iterator[Arrival]:
     """What all senders sent, merged by place.
 
@@ -149,27 +150,27 @@ def merged(
                 heads[sender] = _slice(head, count, head.rows.num_rows)
             if heads[sender].rows.num_rows == 0:
                 _advance(streams, heads, sender)
-        yield _sorted(parts)
+        yield _sort(parts)
 
 
 def _advance(streams: dict[int, Iterator[Arrival]], heads: dict[int, Arrival], sender: int) -> None:
-    found = next(streams[sender], None)
-    if found is None:
+    head = next(streams[sender], None)
+    if head is None:
         heads.pop(sender, None)
     else:
-        heads[sender] = found
+        heads[sender] = head
 
 
-def _places(given: Arrival) -> np.ndarray:
-    assert given.places is not None
-    return given.places
+def _places(arrived: Arrival) -> np.ndarray:
+    assert arrived.places is not None
+    return arrived.places
 
 
-def _slice(given: Arrival, start: int, stop: int) -> Arrival:
-    return Arrival(given.rows.slice(start, stop - start), (), _places(given)[start:stop])
+def _slice(arrived: Arrival, start: int, stop: int) -> Arrival:
+    return Arrival(arrived.rows.slice(start, stop - start), (), _places(arrived)[start:stop])
 
 
-def _sorted(parts: list[Arrival]) -> Arrival:
+def _sort(parts: list[Arrival]) -> Arrival:
     if len(parts) == 1:
         return parts[0]
     places = np.concatenate([_places(part) for part in parts])

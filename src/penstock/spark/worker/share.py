@@ -29,7 +29,7 @@ FEW, MOST, MEASURED_S = 64, 1 << 14, 0.1
 
 
 @dataclass(frozen=True)
-class Shared:
+class CoreShare:
     """What a stage runs on: all that arrives, where its nodes ask to be, and the options that belong to that."""
 
     batches: Iterator[Batch]
@@ -37,32 +37,32 @@ class Shared:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def shared(
+def share_cores(
     leaves: tuple[n.GraphNode, ...],
     batches: Iterator[Batch],
     cores: int,
     options: Mapping[str, Any],
     *,
     is_asked: bool = False,
-) -> Shared:
+) -> CoreShare:
     """Share out the nodes of a stage over the cores of a task. With `is_asked` however few items arrive."""
     if cores == 1:
-        return Shared(batches)
+        return CoreShare(batches)
     wished = within(leaves, cores)
     if wished.cores or wished.copies:
-        return Shared(batches, wished, {"cores": cores})
+        return CoreShare(batches, wished, {"cores": cores})
     if not is_asked and not _may_gain(leaves, options):
-        return Shared(batches)
+        return CoreShare(batches)
     head = Head(batches, 1 if is_asked else ENOUGH_ITEMS)
     if not (head.kept if is_asked else head.has_more):
-        return Shared(head.all())
+        return CoreShare(head.all())
     try:
         found = gainful(leaves, tuple(head.kept), cores, options)
     except PenstockError:
         found = None  # the run itself meets it, and tells where
     if found is None:
-        return Shared(head.all())
-    return Shared(head.all(), None, {"cores": cores, "mapping": found, "flexible": "auto"})
+        return CoreShare(head.all())
+    return CoreShare(head.all(), None, {"cores": cores, "mapping": found, "flexible": "auto"})
 
 
 def _may_gain(leaves: tuple[n.GraphNode, ...], options: Mapping[str, Any]) -> bool:

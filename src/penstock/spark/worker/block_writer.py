@@ -1,127 +1,30 @@
-"""Blocks: what Spark moves between two stages. One row is one block: thousands of items, with the signals among them.
+"""Into blocks: what a sender sends, cut for its targets, thousands of items to a block, with the signals among them.
 
 A sender cuts what leaves a stage into blocks for each target and numbers them; a receiver finds them in that order
-again, whatever order they arrive in. The last block of a sender for a target says that it is the last.
+again, whatever order they arrive in. The last block of a sender for a target has an end.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 
-from penstock.engine.columns import arrays_of, scalars_to_arrow
-from penstock.engine.intake import Arrival
+from penstock.engine.columns import arrays_of
 from penstock.errors import DataError
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.record import Signal
 from penstock.kernels import partition
-from penstock.plan.idle import Idle
 from penstock.plan.stages import Exchange
+from penstock.spark.wire import Block, Packing, SenderEnd, SenderOrigin, SignalMark, encode
+from penstock.spark.worker.block_columns import SPLIT_BITS, is_flat, schema_of, times_of
 
-ROWS = "target int, stage int, sender long, sequence long, is_last boolean, head binary, payload binary"
-"""The columns of block rows in Spark. `target` is the partition that takes the row."""
-SCHEMA = pa.schema(
-    [
-        ("target", pa.int32()),
-        ("stage", pa.int32()),
-        ("sender", pa.int64()),
-        ("sequence", pa.int64()),
-        ("is_last", pa.bool_()),
-        ("head", pa.binary()),
-        ("payload", pa.binary()),
-    ]
-)
-SPLIT_BITS = 32
-"""A place is the number of the split, then so many bits for the item's place in what leaves it."""
-MOST_SPLITS = 1 << 25
-"""How many splits there may be: places of what comes at the end of a stream lie behind those of all items."""
 BLOCK_ITEMS, BLOCK_BYTES, BLOCK_SIGNALS = 1 << 16, 1 << 20, 1 << 12
 """How large a block is: at most so many items and signals, and about so many bytes."""
-
-
-def row(
-    target: int, stage: int, sender: int, sequence: int, is_last: bool, head: bytes, payload: pa.Buffer | bytes = b""
-) -> pa.RecordBatch:
-    """One block row, without a copy of the payload."""
-    buffer = payload if isinstance(payload, pa.Buffer) else pa.py_buffer(payload)
-    offsets = pa.py_buffer(np.array([0, buffer.size], np.int32))
-    columns = [
-        pa.array([target], pa.int32()),
-        pa.array([stage], pa.int32()),
-        pa.array([sender], pa.int64()),
-        pa.array([sequence], pa.int64()),
-        pa.array([is_last], pa.bool_()),
-        pa.array([head], pa.binary()),
-        pa.Array.from_buffers(pa.binary(), 1, [None, offsets, buffer]),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A block as it arrives. `head` tells what lies in it."""
-
-    stage: int
-    sender: int
-    sequence: int
-    is_last: bool
-    head: bytes
-    payload: Any
-
-
-def blocks(rows: pa.RecordBatch) -> Iterator[Block]:
-    """The blocks in some rows, without a copy of their payloads."""
-    stages, senders, sequences, lasts, heads = (rows.column(at).to_pylist() for at in (1, 2, 3, 4, 5))
-    payloads = rows.column(6)
-    for at in range(rows.num_rows):
-        yield Block(stages[at], senders[at], sequences[at], lasts[at], heads[at], payloads[at].as_buffer())
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Origin:
-    """Where the items of a sender of a running stream come from. Within a micro-batch, senders go in this order.
-
-    Signals from outside (`is_data` false) come before all items. `label` is the file, or what else it is.
-    """
-
-    is_data: bool
-    label: str
-
-
-def origin_of(last: Block) -> Origin:
-    """The origin of a sender, which its last block tells."""
-    return pickle.loads(last.head)[3]  # type: ignore[no-any-return]
-
-
-def files_of(last: Block) -> list[tuple[Origin, int]]:
-    """The files that a sender has read, each with how many items of those before it are in this bucket.
-
-    A sender of one file has not told.
-    """
-    told = (*pickle.loads(last.head), None, None)[5]
-    return [(origin_of(last), 0)] if told is None else told
-
-
-def newest_of(last: Block) -> Any:
-    """The newest time of what a sender has sent, which its last block tells; None where there was none."""
-    return (*pickle.loads(last.head), None, None)[4]
-
-
-def times_of(rows: pa.RecordBatch, idle: Idle) -> np.ndarray:
-    """The times of items, by which their keys are not idle."""
-    (values,) = arrays_of(rows.column(idle.time))
-    return values.astype(np.float64 if idle.is_float else np.int64, copy=False)
-
-
-# Into blocks
 
 
 class BlockWriter:
@@ -137,7 +40,7 @@ class BlockWriter:
         targets: Sequence[int],
         sender: int,
         splits: int,
-        origin: Origin | None = None,
+        origin: SenderOrigin | None = None,
         *,
         is_indexed: bool = False,
         hash_seed: int = 0,
@@ -152,7 +55,7 @@ class BlockWriter:
         self.place = self.first_split << SPLIT_BITS
         self.first_item = 0
         """The index of the first item of the file that is sent, among those of all files of the sender."""
-        self.files: list[tuple[Origin, np.ndarray]] = []
+        self.files: list[tuple[SenderOrigin, np.ndarray]] = []
         """Where there are several files: each with how many items of those before it went to each target."""
         self.schema = schema_of(exchange)
         self.room = 0
@@ -164,13 +67,13 @@ class BlockWriter:
         self.rest: list[list[pa.RecordBatch]] = [[] for _ in targets]
         """The other fields of each target, as they came."""
         self.sequences = [0] * len(targets)
-        self.marks: list[list[tuple[int, tuple[int, Any]]]] = [[] for _ in targets]
-        """The signals among the items of each target: how many items lie before, and which."""
+        self.marks: list[list[SignalMark]] = [[] for _ in targets]
+        """The signals among the items of each target."""
         self.items = self.bytes = 0
         self.newest: Any = None
         """The newest time of all items, where there are times by which keys go idle."""
 
-    def begin_file(self, origin: Origin, first_item: int) -> None:
+    def begin_file(self, origin: SenderOrigin, first_item: int) -> None:
         """What comes from now on is of this file. A file is a split: places are told apart by it."""
         if self.files:
             self.first_split += 1
@@ -180,9 +83,9 @@ class BlockWriter:
 
     def signal(self, signal: Signal) -> Iterator[pa.RecordBatch]:
         """A signal goes to every target, behind what was sent so far."""
-        held = (self.exchange.signals.index(type(signal)), signal.as_tuple())
+        number, values = self.exchange.signals.index(type(signal)), signal.as_tuple()
         for bucket in range(len(self.targets)):
-            self.marks[bucket].append((int(self.filled[bucket]), held))
+            self.marks[bucket].append(SignalMark(int(self.filled[bucket]), number, values))
             if len(self.marks[bucket]) >= BLOCK_SIGNALS:
                 yield self._block(bucket, is_last=False)
 
@@ -276,22 +179,30 @@ class BlockWriter:
 
     def _block(self, bucket: int, *, is_last: bool) -> pa.RecordBatch:
         count = int(self.filled[bucket])
-        packed = [_packed(out[bucket, :count]) for out in self.flat.values()]
-        parts: list[Any] = [part for part, _ in packed]
+        arrays = [_narrow(out[bucket, :count]) for out in self.flat.values()]
+        pieces: list[Any] = [array for array, _ in arrays]
         if self.rest[bucket]:
-            parts.append(pa.concat_batches(self.rest[bucket]).serialize())
-        held = (count, [(part.dtype.str, base) for part, base in packed], self.marks[bucket])
-        about: tuple[Any, ...] = () if self.origin is None and self.newest is None else (self.origin, self.newest)
-        if self.files:
-            about = (self.origin, self.newest, [(origin, int(before[bucket])) for origin, before in self.files])
-        head = pickle.dumps((*held, *about) if is_last else held)
-        payload = pa.py_buffer(b"".join(memoryview(part).cast("B") for part in parts)) if count else b""
-        made = row(self.targets[bucket], self.stage, self.sender, self.sequences[bucket], is_last, head, payload)
-        self.bytes += made.column(6).nbytes
+            pieces.append(pa.concat_batches(self.rest[bucket]).serialize())
+        block = Block(
+            self.stage,
+            self.sender,
+            self.sequences[bucket],
+            count,
+            tuple(Packing(array.dtype.str, base) for array, base in arrays),
+            tuple(self.marks[bucket]),
+            self._end(bucket) if is_last else None,
+            pa.py_buffer(b"".join(memoryview(piece).cast("B") for piece in pieces)) if count else b"",
+        )
+        row = encode(block, self.targets[bucket])
+        self.bytes += row.column("payload").nbytes
         self.sequences[bucket] += 1
         self.packed[bucket] += count
         self.rest[bucket], self.marks[bucket], self.filled[bucket] = [], [], 0
-        return made
+        return row
+
+    def _end(self, bucket: int) -> SenderEnd:
+        files = tuple((origin, int(before[bucket])) for origin, before in self.files)
+        return SenderEnd(self.origin, self.newest, files)
 
     def finish(self) -> Iterator[pa.RecordBatch]:
         """The last block for every target, also where there is nothing in it."""
@@ -299,12 +210,7 @@ class BlockWriter:
             yield self._block(bucket, is_last=True)
 
 
-def is_flat(t: pa.DataType) -> bool:
-    """Whether a column of this type is one array of numbers."""
-    return types.is_scalar(t) and not pt.is_boolean(t)
-
-
-def _packed(values: np.ndarray) -> tuple[np.ndarray, Any]:
+def _narrow(values: np.ndarray) -> tuple[np.ndarray, Any]:
     """Integers as narrow as they may be, above a base; whatever else as it is."""
     if values.dtype.kind not in "iu" or not len(values):
         return values, None
@@ -337,41 +243,3 @@ def key_hashes(columns: Sequence[pa.Array], seed: np.uint64) -> np.ndarray:
         else:
             partition.hash_integers(key_integers(column), hashes, seed)
     return hashes
-
-
-# Out of blocks
-
-
-def schema_of(exchange: Exchange) -> pa.Schema:
-    """The columns of the items in the blocks of an exchange."""
-    fields = exchange.send.given.fields
-    names = [(name, fields[name]) for name in exchange.names]
-    return pa.schema([*names, *([(n.PLACE, pa.int64())] if exchange.has_places else [])])
-
-
-def arrival(block: Block, schema: pa.Schema, signals: Sequence[type[Signal]]) -> Arrival:
-    """What lies in a block: items, and signals at their places among them."""
-    count, packed, marks, *_ = pickle.loads(block.head)
-    columns = _columns(block.payload, count, packed, schema)
-    places = columns.pop(n.PLACE).to_numpy() if n.PLACE in columns else None
-    rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
-    return Arrival(rows, tuple((offset, signals[number](*values)) for offset, (number, values) in marks), places)
-
-
-def _columns(payload: Any, count: int, packed: Sequence[tuple[str, Any]], schema: pa.Schema) -> dict[str, pa.Array]:
-    if not count:
-        return {field.name: pa.array([], field.type) for field in schema}
-    found: dict[str, pa.Array] = {}
-    at = 0
-    for field, (held, base) in zip([field for field in schema if is_flat(field.type)], packed, strict=True):
-        values = np.frombuffer(payload, np.dtype(held), count, at)
-        at += values.nbytes
-        if base is not None:
-            stored = types.storage(field.type)
-            values = values.astype(stored) + stored.type(base)
-        found[field.name] = scalars_to_arrow(values, field.type)
-    others = [field for field in schema if field.name not in found]
-    if others:
-        rest = pa.ipc.read_record_batch(payload.slice(at), pa.schema(others))
-        found |= dict(zip(rest.schema.names, rest.columns, strict=True))
-    return {field.name: found[field.name] for field in schema}
