@@ -20,21 +20,14 @@ STEMS_TO_RENAME: frozenset[str] = frozenset(
 )
 CLASSES_TO_RENAME: frozenset[str] = frozenset(
     {
-        "At",
-        "Block",
-        "Builder",
-        "Choice",
         "Cut",
         "Fault",
-        "Held",
         "Meeting",
         "Output",
-        "Request",
         "Rows",
         "Rules",
         "Run",
         "Scratch",
-        "Wanted",
     }
 )
 

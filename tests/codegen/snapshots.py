@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import penstock as ps
 from penstock.plan.make import plan
-from penstock.plan.request import Request
+from penstock.plan.request import PlanRequest
 
 SENSORS = ps.from_items([{"id": 1, "v": 1.5, "values": [1.0], "t": 0}], name="sensors")
 KEYED = SENSORS.key_by("id")
@@ -85,7 +85,7 @@ class Part:
     is_guarded: bool = False
 
     def text(self) -> str:
-        planned = plan((self.stream.node,), Request(is_guarded=self.is_guarded))
+        planned = plan((self.stream.node,), PlanRequest(is_guarded=self.is_guarded))
         lines = list(planned.codes.values())[self.segment].source.splitlines()
         at = next(at for at, line in enumerate(lines) if line.lstrip().startswith(self.begin))
         depth = _depth(lines[at]) + 4 * self.begin.startswith("if")

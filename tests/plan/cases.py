@@ -13,7 +13,7 @@ import penstock as ps
 from penstock.graph.watermarks import with_watermarks
 from penstock.plan.make import plan
 from penstock.plan.plan import Plan
-from penstock.plan.request import Measured, Request, StagePlan
+from penstock.plan.request import Measured, PlanRequest, StagePlan
 
 ITEMS = ps.from_items([{"k": 1, "t": 1, "v": 1.0, "values": [1.0]}], name="items")
 
@@ -52,7 +52,7 @@ class Case:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ps.InterpretedWarning)
             leaves, _ = with_watermarks(tuple(stream.node for stream in self.streams()))
-            return plan(leaves, Request(**self.asked))
+            return plan(leaves, PlanRequest(**self.asked))
 
 
 def _cleaned() -> ps.Stream:

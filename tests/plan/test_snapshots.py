@@ -17,7 +17,7 @@ from penstock.plan.describe import describe
 from penstock.plan.make import PASSES, plan
 from penstock.plan.passes import fuse
 from penstock.plan.plan import Plan
-from penstock.plan.request import Request
+from penstock.plan.request import PlanRequest
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 
@@ -56,7 +56,7 @@ def test_every_way_to_be_cut_is_planned(monkeypatch: pytest.MonkeyPatch) -> None
 def test_every_pass_adds_to_some_plan(monkeypatch: pytest.MonkeyPatch) -> None:
     changed: Counter[str] = Counter()
     for case in CASES.values():
-        made = Plan.of(case.plan().tree.leaves, Request(**case.asked))
+        made = Plan.of(case.plan().tree.leaves, PlanRequest(**case.asked))
         for each in PASSES:
             after = each(made)
             changed[each.__name__] += after != made
@@ -76,4 +76,4 @@ def test_chained_diamonds_are_planned_in_no_time(fuse: bool) -> None:
     stream = ps.from_items([{"v": 1}])
     for _ in range(24):
         stream = ps.align(stream.filter(lambda v: v > 0), stream.map(w=lambda v: v)).select("v")
-    assert plan((stream.node,), Request(fuse=fuse, capacity=8)).segments
+    assert plan((stream.node,), PlanRequest(fuse=fuse, capacity=8)).segments

@@ -12,7 +12,7 @@ from tests.property.graphs import from_seed
 
 from penstock.engine import auto
 from penstock.engine.auto import Chooser
-from penstock.plan.passes.contexts import CONTEXTS, Choice
+from penstock.plan.passes.contexts import CONTEXTS, ContextChoice
 
 SEEDS, PARTS = 96, 4
 
@@ -21,8 +21,8 @@ SEEDS, PARTS = 96, 4
 def test_a_channel_that_changes_its_context_all_the_time(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng, choosers = random.Random(part), []
 
-    def choose(region_items: float, width: int, costs: Any) -> Choice:
-        return Choice(rng.choice(CONTEXTS), region_items, width, dict.fromkeys(CONTEXTS, 0.0))
+    def choose(region_items: float, width: int, costs: Any) -> ContextChoice:
+        return ContextChoice(rng.choice(CONTEXTS), region_items, width, dict.fromkeys(CONTEXTS, 0.0))
 
     make = Chooser.__init__
 

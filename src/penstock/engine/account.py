@@ -12,7 +12,7 @@ from penstock.engine.windows import LATE, TimedCells
 from penstock.plan.plan import ChannelPlan, Decision
 
 
-def explained(run: Run) -> str:
+def explain_run(run: Run) -> str:
     """The graph and its plan as text, with the contexts that were chosen so far."""
     from penstock.report.graph import explain
 
@@ -29,7 +29,7 @@ def _context(run: Run, planned: ChannelPlan) -> Decision[str]:
     return Decision(chooser.choice.context, f"auto: {chooser.choice.reason}")
 
 
-def shown(run: Run) -> str:
+def show_channels(run: Run) -> str:
     """What lies in the channels: items, marks with the credit that each carries, and the receiver's credit."""
     names = [signal.__name__ for signal in run.plan.signals]
     found = []
@@ -45,10 +45,10 @@ def statistics(run: Run) -> Statistics:
     nodes = tuple(node.counter.record(node.name, node.width, node.outputs_per_input()) for node in parts.nodes)
     edges = tuple(_edge(run.plan.channels[fed], parts, channel) for fed, channel in parts.channels.items())
     noted = (tuple(trace.firings), tuple(trace.held))
-    return Statistics(run.plan.sizes.channel_items, trace.seconds, nodes, edges, *noted, late_in(run), run.skipped)
+    return Statistics(run.plan.sizes.channel_items, trace.seconds, nodes, edges, *noted, late_items(run), run.skipped)
 
 
-def late_in(run: Run) -> int:
+def late_items(run: Run) -> int:
     """How many items came after their windows had closed."""
     return sum(int(cells.counts[LATE]) for cells in run.memory.cells.values() if isinstance(cells, TimedCells))
 

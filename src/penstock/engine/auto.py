@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from penstock.engine.channel import Channel
-from penstock.plan.passes.contexts import Choice, Costs, choose
+from penstock.plan.passes.contexts import ContextChoice, Costs, choose
 
 FIRST, AGAIN = 4, 64
 """After how many ensembles it is chosen, and then again."""
@@ -18,7 +18,7 @@ class Chooser:
         self.channel, self.width, self.costs = channel, width, costs
         self.next_at = FIRST * width
         self.items = self.regions = self.switches = 0
-        self.choice: Choice | None = None
+        self.choice: ContextChoice | None = None
 
     def look(self) -> None:
         """Choose, if it is time, and switch, if the channel is empty."""

@@ -18,10 +18,10 @@ from functools import partial
 from typing import Any
 
 from penstock.engine.channel import Channel
-from penstock.engine.crossing import Block, Crossing
+from penstock.engine.crossing import Crossing, CrossingBlock
 from penstock.engine.loop import Output
 from penstock.engine.scheduler import Node
-from penstock.engine.statistics import Held
+from penstock.engine.statistics import HeldBlocks
 from penstock.engine.virtual import Fired, Times, VirtualCores, Work, at_hand
 from penstock.errors import GraphError
 
@@ -34,7 +34,9 @@ class BoundedCores(VirtualCores):
     Invariant: `lots` has the items of each channel that is counted, in order: how many are of one block, and which.
     """
 
-    def __init__(self, times: Times, block_items: int, history: list[Held] | None, *given: Any, check: bool) -> None:
+    def __init__(
+        self, times: Times, block_items: int, history: list[HeldBlocks] | None, *given: Any, check: bool
+    ) -> None:
         super().__init__(times, *given, check=check)
         if any(node.segment.meet is not None for node in self.nodes):
             raise GraphError("VirtualClock: memory_blocks is for graphs in which no streams meet; leave it out")
@@ -48,7 +50,9 @@ class BoundedCores(VirtualCores):
         crossings = [(crossing, self.thread[node]) for node in self.nodes for crossing, _ in self.out[node]]
         self.across = {crossing.sending: crossing for crossing, _ in crossings}
         self.sender = dict(crossings)
-        self.leaving: dict[Crossing, deque[tuple[Block, int]]] = {crossing: deque() for crossing, _ in crossings}
+        self.leaving: dict[Crossing, deque[tuple[CrossingBlock, int]]] = {
+            crossing: deque() for crossing, _ in crossings
+        }
         self.takers = {channel: node for node in self.nodes for channel in _inputs(node)}
         self.lots: dict[Channel, deque[list[int]]] = {
             channel: deque() for channel in self.takers if self._is_counted(channel)
@@ -153,7 +157,7 @@ class BoundedCores(VirtualCores):
             return
         last = next((each.blocks for each in reversed(self.history) if each.core == core), ())
         if blocks != last:
-            self.history.append(Held(float(self.clock.now), core, blocks))
+            self.history.append(HeldBlocks(float(self.clock.now), core, blocks))
 
     # What passes
 
@@ -173,7 +177,7 @@ class BoundedCores(VirtualCores):
                 self.lots[channel].append([channel.sent - before, self.block])
         return output
 
-    def _send(self, receiver: int, crossing: Crossing, block: Block) -> None:
+    def _send(self, receiver: int, crossing: Crossing, block: CrossingBlock) -> None:
         self.leaving[crossing].append((block, self.block))
 
     def _end(self, work: Work) -> Fired:

@@ -23,7 +23,7 @@ from penstock.engine.node import RunningNode
 from penstock.engine.options import Options
 from penstock.engine.scheduler import Node, Policy, Scheduler, policy
 from penstock.engine.sinks import ChannelSink, fields_of
-from penstock.engine.statistics import Firing, Trace
+from penstock.engine.statistics import Firing, RunTrace
 from penstock.engine.threads import Threads
 from penstock.engine.virtual import Times, VirtualCores
 from penstock.errors import GraphError
@@ -50,14 +50,14 @@ class Parts:
 
 
 def build(
-    plan: Plan, options: Options, memory: Memory, trace: Trace, feeder: Feeder, *, is_open: bool
+    plan: Plan, options: Options, memory: Memory, trace: RunTrace, feeder: Feeder, *, is_open: bool
 ) -> tuple[Parts, Runner]:
     """Make all nodes and channels of a plan, and what fires them.
 
     Requires a complete plan; `trace` takes every firing, where firings are traced.
     Ensures nodes in the order of the plan's loops, with names of their own.
     """
-    made = Builder(plan, options, memory, trace, feeder, is_open=is_open)
+    made = PartsBuilder(plan, options, memory, trace, feeder, is_open=is_open)
     for segment in plan.segments:
         made.add(segment)
     nodes = made.parts.nodes
@@ -66,11 +66,11 @@ def build(
     return made.parts, made.runner()
 
 
-class Builder:
+class PartsBuilder:
     """Makes the parts of a plan, one loop after the other, feeders first: a loop's input is there before the loop."""
 
     def __init__(
-        self, plan: Plan, options: Options, memory: Memory, trace: Trace, feeder: Feeder, *, is_open: bool
+        self, plan: Plan, options: Options, memory: Memory, trace: RunTrace, feeder: Feeder, *, is_open: bool
     ) -> None:
         self.plan, self.options, self.memory, self.feeder, self.is_open = plan, options, memory, feeder, is_open
         self.trace = trace

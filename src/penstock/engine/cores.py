@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from penstock.engine.actor import Several
-from penstock.engine.crossing import Block, Crossing
+from penstock.engine.crossing import Crossing, CrossingBlock
 from penstock.engine.intake import Feeder
 from penstock.engine.loop import Output
 from penstock.engine.scheduler import Node, Policy
@@ -71,7 +71,7 @@ class Cores:
                 crossing.sending.check()
         return output
 
-    def blocks(self, node: Node) -> Iterator[tuple[int, Crossing, Block]]:
+    def blocks(self, node: Node) -> Iterator[tuple[int, Crossing, CrossingBlock]]:
         """What a node has written for other cores since it was last asked, with the core that it is for."""
         for crossing, receiver in self.out[node]:
             block = crossing.block()

@@ -25,7 +25,7 @@ from penstock.kernels.credit import SIGNAL
 
 
 @dataclass(frozen=True)
-class Block:
+class CrossingBlock:
     """What a sender has written since the block before, how far it has come by each clock, and whether it has ended."""
 
     piece: Piece
@@ -34,7 +34,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Taken:
+class CrossingRoom:
     """What a receiver has consumed since it said so before."""
 
     items: int
@@ -60,7 +60,7 @@ class Crossing:
 
     # In the sender's thread
 
-    def block(self) -> Block | None:
+    def block(self) -> CrossingBlock | None:
         """What was written since the last block; None where there is nothing."""
         channel, started = self.sending, self.clock()
         count, marks = channel.sent - self.items, channel.sent_marks - self.marks
@@ -71,7 +71,7 @@ class Crossing:
         self.items, self.marks, self.is_ended = channel.sent, channel.sent_marks, channel.is_ended
         self.told.update(told)
         self.blocks += 1
-        made = Block(self._piece(count, marks), told, is_end)
+        made = CrossingBlock(self._piece(count, marks), told, is_end)
         self.sending_s += self.clock() - started
         return made
 
@@ -100,7 +100,7 @@ class Crossing:
     def _signals(self, kinds: np.ndarray) -> list[tuple[Records, int]]:
         return [(each, int(np.sum(kinds == SIGNAL + at))) for at, each in enumerate(self.sending.records)]
 
-    def forget(self, taken: Taken) -> None:
+    def forget(self, taken: CrossingRoom) -> None:
         """What the receiver has consumed makes room."""
         started = self.clock()
         self.sending.consume(taken.items, taken.marks)
@@ -108,7 +108,7 @@ class Crossing:
 
     # In the receiver's thread
 
-    def receive(self, block: Block) -> None:
+    def receive(self, block: CrossingBlock) -> None:
         """Take over a block, as if its sender had written here."""
         channel, started = self.receiving, self.clock()
         put(channel, block.piece)
@@ -118,10 +118,10 @@ class Crossing:
             channel.end()
         self.receiving_s += self.clock() - started
 
-    def taken(self) -> Taken | None:
+    def taken(self) -> CrossingRoom | None:
         """What was consumed since it was last said; None where nothing was."""
         channel = self.receiving
-        found = Taken(channel.consumed - self.taken_items, channel.dealt_marks - self.taken_marks)
+        found = CrossingRoom(channel.consumed - self.taken_items, channel.dealt_marks - self.taken_marks)
         if not (found.items or found.marks):
             return None
         self.taken_items, self.taken_marks = channel.consumed, channel.dealt_marks

@@ -14,7 +14,7 @@ from penstock.engine.intake import Batch, Feeder, Skipped, batches
 from penstock.engine.loop import Memory
 from penstock.engine.options import Options
 from penstock.engine.remember import remembering
-from penstock.engine.statistics import Statistics, Trace
+from penstock.engine.statistics import RunTrace, Statistics
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.letters import first_of_each, table_of
@@ -26,7 +26,7 @@ from penstock.graph.watermarks import translate_option, warn_late, with_watermar
 from penstock.plan.balance import BLOCK
 from penstock.plan.make import plan
 from penstock.plan.node_profile import Profile
-from penstock.plan.request import Measured, Request
+from penstock.plan.request import Measured, PlanRequest
 
 SAMPLE, SAMPLE_BYTES = 1 << 14, 1 << 24
 """How many items, or bytes of them, are measured where the run is to choose which node is flexible."""
@@ -72,7 +72,7 @@ class Run(PreparedRun):
         self.slots = dict(zip(nodes, range(len(nodes)) if slots is None else slots, strict=True))
         self.control = check_signals(self.plan.tree, control)
         self.batches_in, self.is_open, self.letters_to = batches_in, is_open, letters_to
-        self.memory, self.trace = Memory(self.options.hash_seed), Trace()
+        self.memory, self.trace = Memory(self.options.hash_seed), RunTrace()
         self.parts, self.has_begun = Parts(), False
 
     @property
@@ -102,9 +102,9 @@ class Run(PreparedRun):
 
     def warn_late(self) -> None:
         """Warn of items that came too late, unless they are a result."""
-        from penstock.engine.account import late_in
+        from penstock.engine.account import late_items
 
-        warn_late(self.plan.tree, late_in(self))
+        warn_late(self.plan.tree, late_items(self))
 
     def result(self) -> Result:
         """All results and, with `trace=True`, every signal with the place where it was handed to a node."""
@@ -162,9 +162,9 @@ class Run(PreparedRun):
 
     def show(self) -> str:
         """What lies in the channels: items, marks with the credit that each carries, and the receiver's credit."""
-        from penstock.engine.account import shown
+        from penstock.engine.account import show_channels
 
-        return shown(self)
+        return show_channels(self)
 
     # The running parts
 
@@ -199,9 +199,9 @@ class Run(PreparedRun):
         >>> print(run.explain().splitlines()[-3])
         channel loop 1 → loop 2: holds 8 items, 131,072 signals and boundaries; one item sends at most 1 and 1
         """
-        from penstock.engine.account import explained
+        from penstock.engine.account import explain_run
 
-        return explained(self)
+        return explain_run(self)
 
     def statistics(self) -> Statistics:
         """What was counted, so far."""
@@ -210,9 +210,9 @@ class Run(PreparedRun):
         return statistics(self)
 
 
-def request_of(leaves: tuple[n.GraphNode, ...], options: Options, places: Places | None = None) -> Request:
+def request_of(leaves: tuple[n.GraphNode, ...], options: Options, places: Places | None = None) -> PlanRequest:
     """What options ask of a plan. Nodes are measured here, where that is to choose which of them is flexible."""
-    named = {each.name for each in fields(Request)}
+    named = {each.name for each in fields(PlanRequest)}
     given = {name: value for name, value in vars(options).items() if name in named}
     mapping, profile, measured = options.mapping, None, None
     if isinstance(mapping, Statistics):
@@ -227,7 +227,7 @@ def request_of(leaves: tuple[n.GraphNode, ...], options: Options, places: Places
         profile = measure_sample(leaves, SAMPLE, options.width or BLOCK, SAMPLE_BYTES, **how)
     is_guarded = options.on_error == "skip"
     given |= {"mapping": mapping, "profile": profile, "measured": measured, "places": places}
-    return Request(**given, is_guarded=is_guarded)
+    return PlanRequest(**given, is_guarded=is_guarded)
 
 
 def _in_turn(

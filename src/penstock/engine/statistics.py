@@ -76,7 +76,7 @@ class Firing:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldBlocks:
     """What a virtual core with a bounded memory held from a time on: blocks, by their number in the source."""
 
     start_s: float
@@ -85,13 +85,13 @@ class Held:
 
 
 @dataclass
-class Trace:
+class RunTrace:
     """What a run notes while it goes on: how long it took, and where that is asked for every signal and firing."""
 
     seconds: float = 0.0
     deliveries: list[Delivery] = field(default_factory=list)
     firings: list[Firing] = field(default_factory=list)
-    held: list[Held] = field(default_factory=list)
+    held: list[HeldBlocks] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class Statistics:
     nodes: tuple[NodeStatistics, ...]
     edges: tuple[EdgeStatistics, ...]
     firings: tuple[Firing, ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldBlocks, ...] = ()
     late: int = 0
     skipped: int = 0
     """How many letters there are: items that were skipped, once for each node at which they failed."""

@@ -16,7 +16,7 @@ from typing import Any
 from penstock.engine.actor import Several
 from penstock.engine.clock import Prices, VirtualClock
 from penstock.engine.cores import Cores
-from penstock.engine.crossing import Block, Crossing
+from penstock.engine.crossing import Crossing, CrossingBlock
 from penstock.engine.loop import Output
 from penstock.engine.scheduler import Node, refuse_stuck
 
@@ -125,7 +125,7 @@ class VirtualCores(Cores):
         if output.batches or output.deliveries:
             yield node, output
 
-    def _send(self, receiver: int, crossing: Crossing, block: Block) -> None:
+    def _send(self, receiver: int, crossing: Crossing, block: CrossingBlock) -> None:
         crossing.receive(block)
 
 

@@ -25,7 +25,7 @@ HANDING_S, PASSING_S = 5e-4, 3e-8
 
 
 @dataclass(frozen=True)
-class Choice:
+class CoreChoice:
     """A mapping of nodes to cores, the node that is to be flexible (or none), and what both are to gain.
 
     `alone_s` is what the busiest core has to do without copies, `shared_s` with them.
@@ -41,7 +41,7 @@ class Choice:
         return self.alone_s / self.shared_s if self.shared_s else 1.0
 
 
-def choose(loops: Sequence[Segment], profile: Profile, cores: int) -> Choice:
+def choose(loops: Sequence[Segment], profile: Profile, cores: int) -> CoreChoice:
     """The best mapping of loops that follow each other to cores, and the node that is best made flexible in it.
 
     What runs as plain Python gains nothing by another core, and has no copies; where nearly all of it does, all loops
@@ -53,7 +53,7 @@ def choose(loops: Sequence[Segment], profile: Profile, cores: int) -> Choice:
     for loop, cost in zip(loops, costs, strict=True):
         loads[homes[inside(loop)[0]]] += cost
     if 0 < sum(costs) < LEAST_GAIN * profile.python_s:  # Python's lock lets one core work at a time
-        return Choice(dict.fromkeys(homes, 0), None, sum(costs), sum(costs))
+        return CoreChoice(dict.fromkeys(homes, 0), None, sum(costs), sum(costs))
     alone = max(*loads, profile.python_s)
     best: tuple[float, float, n.GraphNode | None] = (alone, 0.0, None)
     for loop, node in zip(loops, profile.nodes, strict=True):
@@ -64,8 +64,8 @@ def choose(loops: Sequence[Segment], profile: Profile, cores: int) -> Choice:
         best = min(best, (shared, -node.seconds, loop.only), key=lambda each: each[:2])
     shared, _, found = best
     if found is None or alone < LEAST_GAIN * shared:
-        return Choice(homes, None, alone, alone)
-    return Choice(homes, found, alone, shared)
+        return CoreChoice(homes, None, alone, alone)
+    return CoreChoice(homes, found, alone, shared)
 
 
 def dearest(loops: Sequence[Segment], profile: Profile) -> n.GraphNode | None:
@@ -89,7 +89,7 @@ def _within(items: float, item_bytes: int) -> int:
     return max(1, min(LARGEST, LARGEST_BYTES // max(1, item_bytes), round(items)))
 
 
-def chosen(leaves: tuple[n.GraphNode, ...], asked: Places, profile: Profile, cores: int) -> Places:
+def choose_places(leaves: tuple[n.GraphNode, ...], asked: Places, profile: Profile, cores: int) -> Places:
     """Where nodes are to be at work by a profile, but as asked for where something is."""
     loops = loops_of(leaves)
     found = choose(loops, profile, cores)

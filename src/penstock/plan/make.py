@@ -14,7 +14,7 @@ from penstock.plan.passes.share_sides import share_sides
 from penstock.plan.passes.size import size
 from penstock.plan.passes.write_loops import write_loops
 from penstock.plan.plan import Plan
-from penstock.plan.request import Request
+from penstock.plan.request import PlanRequest
 
 Pass = Callable[[Plan], Plan]
 
@@ -25,9 +25,11 @@ LAYOUT: tuple[Pass, ...] = (assign_cores, fuse, size, share_sides, crossings)
 """Those that need no loop to be written: loops with their widths and cores, and no channels."""
 
 
-def plan(leaves: tuple[n.GraphNode, ...], request: Request | None = None, passes: tuple[Pass, ...] = PASSES) -> Plan:
+def plan(
+    leaves: tuple[n.GraphNode, ...], request: PlanRequest | None = None, passes: tuple[Pass, ...] = PASSES
+) -> Plan:
     """The plan of a graph, as seen from its results."""
-    made = Plan.of(leaves, request or Request())
+    made = Plan.of(leaves, request or PlanRequest())
     for each in passes:
         made = each(made)
     return made

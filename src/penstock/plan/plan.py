@@ -16,7 +16,7 @@ from penstock.graph.record import Signal
 from penstock.graph.tree import Tree
 from penstock.plan.heartbeat.clocks import Clocks
 from penstock.plan.heartbeat.reasons import Heartbeats
-from penstock.plan.request import BATCH_ITEMS, WIDTH, Request
+from penstock.plan.request import BATCH_ITEMS, WIDTH, PlanRequest
 from penstock.plan.segment import Segment
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class Plan:
     loops and channels, to which each adds its own part.
     """
 
-    request: Request
+    request: PlanRequest
     tree: Tree
     clocks: Clocks
     segments: tuple[Segment, ...] = ()
@@ -155,7 +155,7 @@ class Plan:
     sharings: Mapping[Segment, SideSharing] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, leaves: tuple[n.GraphNode, ...], request: Request) -> Plan:
+    def of(cls, leaves: tuple[n.GraphNode, ...], request: PlanRequest) -> Plan:
         """A plan in which nothing is decided yet."""
         tree = Tree(leaves, is_guarded=request.is_guarded)
         return cls(request, tree, Clocks(tree, ()))

@@ -31,7 +31,7 @@ class StagePlan:
 
 
 @dataclass(frozen=True)
-class Request:
+class PlanRequest:
     """What a run asks of its plan, valid as the options of a run are. None leaves a choice to the plan.
 
     `places`, where given, stands for what the graph asks for with `on_core` and `flexible`, and on one core begins

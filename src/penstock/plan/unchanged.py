@@ -10,7 +10,7 @@ def is_enumerable(node: n.Enumerate, fields: frozenset[str]) -> bool:
     return all(name in fields or f"{name}[]" in fields for name, _ in node.elements)
 
 
-def unchanged(node: n.GraphNode, fields: frozenset[str]) -> frozenset[str]:
+def unchanged_columns(node: n.GraphNode, fields: frozenset[str]) -> frozenset[str]:
     """The columns that are still what entered, and row by row, behind this node.
 
     An element of a list that entered is written as `name[]`: it may be opened, but it is no row. A name that has left

@@ -16,7 +16,7 @@ from penstock.graph.tree import Places, Tree
 from penstock.plan.balance import BLOCK_S, LEAST_GAIN, balanced
 from penstock.plan.make import LOOPS, plan
 from penstock.plan.passes.size import least
-from penstock.plan.request import WIDTH, Request
+from penstock.plan.request import WIDTH, PlanRequest
 from penstock.plan.segment import inside
 from penstock.tune.machine_costs import MachineCosts
 from penstock.tune.node_costs import NodeCosts
@@ -155,7 +155,7 @@ class Search:
 
     def needed_capacity(self, choice: RunChoice) -> int:
         """The fewest items that channels must hold: as many as come of one."""
-        planned = plan(self.costs.leaves, Request(places=choice.places), LOOPS)
+        planned = plan(self.costs.leaves, PlanRequest(places=choice.places), LOOPS)
         return max((least(sink)[0] for _, sink in planned.cuts()), default=1)
 
     @cached_property

@@ -15,7 +15,7 @@ from typing import Any
 from penstock.errors import GraphError, ModelError, quoted
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.plan.balance import balanced, chosen
+from penstock.plan.balance import balanced, choose_places
 from penstock.plan.node_profile import Profile
 from penstock.plan.passes.assign_cores import places
 from penstock.plan.segment import Segment, inside
@@ -257,7 +257,7 @@ def _places(costs: NodeCosts, cores: int, mapping: Any, flexible: Any) -> Places
     elif cores > 1:
         shared = balanced(costs.loops, costs.profile.costs(costs.loops), cores)
         asked = Places({**shared, **asked.cores}, asked.copies)
-    return chosen(costs.leaves, asked, costs.profile, cores) if flexible == "auto" and cores > 1 else asked
+    return choose_places(costs.leaves, asked, costs.profile, cores) if flexible == "auto" and cores > 1 else asked
 
 
 def _check_mapping(costs: NodeCosts, asked: Places) -> None:

@@ -11,7 +11,7 @@ from penstock.graph.tree import Places
 from penstock.plan.make import LAYOUT, plan
 from penstock.plan.passes.size import usual
 from penstock.plan.plan import Plan
-from penstock.plan.request import WIDTH, Request
+from penstock.plan.request import WIDTH, PlanRequest
 from penstock.plan.segment import Segment
 from penstock.text import distinct
 from penstock.tune.node_costs import NodeCosts
@@ -58,10 +58,10 @@ class RunPart:
 
 def _planned(costs: NodeCosts, choice: RunChoice) -> Plan:
     """The plan of a run that chooses so, as far as it needs no loop to be written."""
-    request = Request(width=choice.width)
+    request = PlanRequest(width=choice.width)
     if choice.cores > 1:
         profile = costs.profile if choice.by_profile and choice.block_items is None else None
-        request = Request(cores=choice.cores, places=choice.places, profile=profile, block_items=choice.block_items)
+        request = PlanRequest(cores=choice.cores, places=choice.places, profile=profile, block_items=choice.block_items)
     try:
         return plan(costs.leaves, request, LAYOUT)
     except GraphError as error:  # what a run refuses has no model

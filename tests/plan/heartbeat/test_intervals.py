@@ -17,7 +17,7 @@ from penstock.plan.heartbeat import intervals as solving
 from penstock.plan.heartbeat import potentials as raising
 from penstock.plan.heartbeat.cycles import Cycle, Edge, undirected_cycles
 from penstock.plan.heartbeat.intervals import intervals
-from penstock.plan.heartbeat.proof import doubled, limits, settled, unsafe_cycle
+from penstock.plan.heartbeat.proof import double, limits, settle, unsafe_cycle
 
 Graph = tuple[int, list[Edge]]
 Sides = tuple[frozenset[int], frozenset[int]]
@@ -94,7 +94,7 @@ def found_by(method: str, count: int, edges: Sequence[Edge]) -> list[int]:
     return intervals(count, edges, method, weights)  # type: ignore[arg-type]
 
 
-def raised(found: Sequence[int], edge: int) -> list[int]:
+def raise_each(found: Sequence[int], edge: int) -> list[int]:
     return [interval + (number == edge) for number, interval in enumerate(found)]
 
 
@@ -144,8 +144,8 @@ def test_the_check_agrees_where_a_single_interval_is_too_large(seed: int) -> Non
     cycles = listed(edges)
     found = intervals(count, edges)
     for edge in range(len(edges)):
-        assert not all_hold(edges, cycles, raised(found, edge))
-        unsafe = unsafe_cycle(count, edges, raised(found, edge))
+        assert not all_hold(edges, cycles, raise_each(found, edge))
+        unsafe = unsafe_cycle(count, edges, raise_each(found, edge))
         assert unsafe is not None and edge in unsafe.along
 
 
@@ -160,7 +160,7 @@ def test_intervals_are_safe_and_none_can_be_raised(graph: Graph, method: str) ->
     found = found_by(method, count, edges)
     assert min(found) >= 0 and all_hold(edges, cycles, found)
     for edge in range(len(edges)):
-        assert not all_hold(edges, cycles, raised(found, edge))
+        assert not all_hold(edges, cycles, raise_each(found, edge))
         limit = limits(count, edges, found, edge)
         assert limit is not None and edge in limit.along
         assert limit.room(edges, found) == 1
@@ -266,16 +266,16 @@ def test_a_larger_graph() -> None:
         found = intervals(400, edges, method)  # type: ignore[arg-type]
         assert unsafe_cycle(400, edges, found) is None
         for edge in range(0, 1600, 100):
-            assert unsafe_cycle(400, edges, raised(found, edge)) is not None
+            assert unsafe_cycle(400, edges, raise_each(found, edge)) is not None
             assert limits(400, edges, found, edge) is not None
 
 
 def test_compiled_code_raises_as_the_plain_way_does() -> None:
     for seed in range(40):
         count, edges = random_graph(seed)
-        graph, rng = doubled(count, edges), np.random.default_rng(seed)
+        graph, rng = double(count, edges), np.random.default_rng(seed)
         floor = np.zeros(len(edges), np.int64)
-        potentials, _ = settled(graph, floor, rng.integers(-500, 500, count))
+        potentials, _ = settle(graph, floor, rng.integers(-500, 500, count))
         found, order = (graph.drops(potentials) - 1) // graph.scale, rng.permutation(len(edges))
         compiled, after = raising.by_compiled_code(graph, found, potentials, order)
         assert compiled.tolist() == raising.one_by_one(graph, found, order).tolist(), f"seed {seed}"
@@ -293,7 +293,7 @@ def test_a_solver_that_errs_costs_no_safety(compiled_from: int, monkeypatch: pyt
         cycles = listed(edges)
         found = intervals(count, edges, "minimum")
         assert all_hold(edges, cycles, found), f"seed {seed}"
-        assert not any(all_hold(edges, cycles, raised(found, edge)) for edge in range(len(edges))), f"seed {seed}"
+        assert not any(all_hold(edges, cycles, raise_each(found, edge)) for edge in range(len(edges))), f"seed {seed}"
 
 
 # Bad input

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from penstock.engine.actor import Beat
-from penstock.engine.build import Builder
+from penstock.engine.build import PartsBuilder
 from penstock.engine.channel import Channel
 from penstock.engine.flexible.align_split import JoinSplit
 from penstock.engine.flexible.beta_split import FirstSplit, NextSplit
@@ -21,7 +21,7 @@ from penstock.plan.mark_types import RunEnd
 from penstock.plan.segment import Segment
 
 
-def flexible(build: Builder, segment: Segment, sinks: Sequence[ChannelSink]) -> Iterator[Flexible]:
+def flexible(build: PartsBuilder, segment: Segment, sinks: Sequence[ChannelSink]) -> Iterator[Flexible]:
     """The parts of a flexible node; those of a join with functions come with the loop that calls them."""
     if segment.sides:
         if not segment.has_functions:
@@ -33,7 +33,7 @@ def flexible(build: Builder, segment: Segment, sinks: Sequence[ChannelSink]) -> 
         yield flexible_node(build, segment, sinks)
 
 
-def _join(build: Builder, joint: Segment, last: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
+def _join(build: PartsBuilder, joint: Segment, last: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
     """Make the parts of a flexible join; `last` is the loop of its functions, or the join itself."""
     befores, homes = [build.plan.channels[side].receiver_core for side in joint.sides], build.plan.loops[last].cores
     into = [
@@ -69,7 +69,7 @@ def _join(build: Builder, joint: Segment, last: Segment, sinks: Sequence[Channel
     return made
 
 
-def _splits(build: Builder, joint: Segment, into: Sequence[Sequence[Way]]) -> list[Any]:
+def _splits(build: PartsBuilder, joint: Segment, into: Sequence[Sequence[Way]]) -> list[Any]:
     """Who takes from each side."""
     assert joint.meet is not None
     plan, run_end, clock = build.plan, build.plan.signals.index(RunEnd), build.clock_of(joint)
@@ -87,7 +87,7 @@ def _splits(build: Builder, joint: Segment, into: Sequence[Sequence[Way]]) -> li
 
 
 def _copy(
-    build: Builder,
+    build: PartsBuilder,
     joint: Segment,
     last: Segment,
     copy: int,

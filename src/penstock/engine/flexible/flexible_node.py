@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from penstock.engine.actor import Beat
-from penstock.engine.build import Builder
+from penstock.engine.build import PartsBuilder
 from penstock.engine.channel import Channel
 from penstock.engine.crossing import Crossing
 from penstock.engine.flexible.align_split import JoinSplit
@@ -39,7 +39,7 @@ class Flexible:
         self.split.policy.neighbours = [node for node in loops if cores[node] == cores[self.split]]
 
 
-def flexible_node(build: Builder, segment: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
+def flexible_node(build: PartsBuilder, segment: Segment, sinks: Sequence[ChannelSink]) -> Flexible:
     """Make the parts of a flexible node, between the channel that leads to it and those that lead away."""
     given, planned, clock = build.parts.channels[segment], build.plan.loops[segment], build.options.clock
     run_end, before = build.plan.signals.index(RunEnd), build.plan.channels[segment].receiver_core
@@ -62,7 +62,7 @@ def flexible_node(build: Builder, segment: Segment, sinks: Sequence[ChannelSink]
 
 
 def add_merges(
-    build: Builder,
+    build: PartsBuilder,
     made: Flexible,
     segment: Segment,
     sinks: Sequence[ChannelSink],
@@ -97,13 +97,13 @@ class Way:
         return [] if self.across is None else [(sender, self.across, receiver)]
 
 
-def ways_out(build: Builder, sinks: Sequence[ChannelSink], home: int) -> list[Way]:
+def ways_out(build: PartsBuilder, sinks: Sequence[ChannelSink], home: int) -> list[Way]:
     """The ways from a copy to the merge before each channel that leads away."""
     return [Way(sink.channel, home, build.planned(sink).receiver_core) for sink in sinks]
 
 
 def loop_of(
-    build: Builder, segment: Segment, copy: int, source: Channel, sinks: Sequence[ChannelSink], ways: Sequence[Way]
+    build: PartsBuilder, segment: Segment, copy: int, source: Channel, sinks: Sequence[ChannelSink], ways: Sequence[Way]
 ) -> RunningNode:
     """One of the loops that do the same; the first is the node's own."""
     writing = [ChannelSink(sink.sink, way.sending) for sink, way in zip(sinks, ways, strict=True)]

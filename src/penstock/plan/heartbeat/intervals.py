@@ -36,8 +36,8 @@ import numpy as np
 
 from penstock.errors import GraphError, InternalError, quoted
 from penstock.plan.heartbeat.cycles import Edge, Inequalities, Integers, inequalities
-from penstock.plan.heartbeat.potentials import Aim, fit_potentials, largest_minimum, raised
-from penstock.plan.heartbeat.proof import Doubled, doubled, unsafe_cycle
+from penstock.plan.heartbeat.potentials import Aim, fit_potentials, largest_minimum, raise_each
+from penstock.plan.heartbeat.proof import Doubled, double, unsafe_cycle
 
 Method = Literal["sum", "minimum", "weighted", "cycles"]
 
@@ -64,13 +64,13 @@ def intervals(
     >>> min(intervals(3, shortcut, "minimum"))
     3
     """
-    graph = doubled(count, edges)
+    graph = double(count, edges)
     aim = _aim(edges, method, weights)
     if method == "cycles":
         return _by_cycles(count, edges)
     least = largest_minimum(graph) if method == "minimum" else 0
     potentials = fit_potentials(graph, least, aim)
-    return _certified(graph, *raised(graph, potentials, least, aim))
+    return _certify(graph, *raise_each(graph, potentials, least, aim))
 
 
 def _aim(edges: Sequence[Edge], method: str, weights: Sequence[float] | None) -> Aim:
@@ -91,7 +91,7 @@ def _aim(edges: Sequence[Edge], method: str, weights: Sequence[float] | None) ->
     return aim
 
 
-def _certified(graph: Doubled, found: Integers, potentials: Integers) -> list[int]:
+def _certify(graph: Doubled, found: Integers, potentials: Integers) -> list[int]:
     """The intervals, once the potentials have shown in whole numbers that they are safe."""
     drops = graph.drops(potentials)
     is_safe = (graph.scale * found < drops) & (drops < graph.scale * graph.capacities)

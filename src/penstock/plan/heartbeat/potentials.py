@@ -14,7 +14,7 @@ import numpy.typing as npt
 from penstock.errors import InternalError
 from penstock.kernels.heartbeat import raise_intervals
 from penstock.plan.heartbeat.cycles import Integers
-from penstock.plan.heartbeat.proof import Doubled, around, settled
+from penstock.plan.heartbeat.proof import Doubled, around, settle
 
 Aim = npt.NDArray[np.float64]
 """What an interval of each edge counts."""
@@ -25,7 +25,7 @@ EXCHANGED_TO = 64
 """Up to so many edges intervals are exchanged."""
 
 
-def raised(graph: Doubled, potentials: Integers, least: int, aim: Aim) -> tuple[Integers, Integers]:
+def raise_each(graph: Doubled, potentials: Integers, least: int, aim: Aim) -> tuple[Integers, Integers]:
     """The intervals that potentials allow, none below `least`, raised, those that count most first; and potentials."""
     found = (graph.drops(potentials) - 1) // graph.scale
     order = np.argsort(-aim, kind="stable")
@@ -34,9 +34,9 @@ def raised(graph: Doubled, potentials: Integers, least: int, aim: Aim) -> tuple[
     results = [one_by_one(graph, found, order)]
     if len(order) <= EXCHANGED_TO:
         results.append(one_by_one(graph, found, order[::-1]))
-        results = [exchanged(graph, result, least, aim) for result in results]
+        results = [exchange_each(graph, result, least, aim) for result in results]
     best = max(results, key=lambda result: float(aim @ result))
-    return best, settled(graph, best, potentials)[0]
+    return best, settle(graph, best, potentials)[0]
 
 
 def by_compiled_code(
@@ -59,7 +59,7 @@ def one_by_one(graph: Doubled, found: Integers, order: Integers) -> Integers:
     return found
 
 
-def exchanged(graph: Doubled, found: Integers, least: int, aim: Aim) -> Integers:
+def exchange_each(graph: Doubled, found: Integers, least: int, aim: Aim) -> Integers:
     """Lower one interval by 1 and raise others, as long as that counts more; each time it does, begin anew.
 
     No interval can be raised by itself before or after. What rises has its limit on a cycle along the lowered edge, so
@@ -91,7 +91,7 @@ def largest_minimum(graph: Doubled) -> int:
     safe, unsafe = 0, min(graph.capacities.tolist(), default=1)
     while unsafe - safe > 1:
         middle = (safe + unsafe) // 2
-        if settled(graph, np.full_like(graph.capacities, middle), np.zeros(graph.count, np.int64))[1] is None:
+        if settle(graph, np.full_like(graph.capacities, middle), np.zeros(graph.count, np.int64))[1] is None:
             safe = middle
         else:
             unsafe = middle
@@ -102,7 +102,7 @@ def fit_potentials(graph: Doubled, least: int, aim: Aim) -> Integers:
     """Whole potentials that allow every edge an interval of `least`, and all the largest sum, about."""
     floor = np.full_like(graph.capacities, least)
     solved = _solve(graph, floor, aim) if len(aim) else np.zeros(graph.count)
-    potentials, cycle = settled(graph, floor, np.rint(solved).astype(np.int64))
+    potentials, cycle = settle(graph, floor, np.rint(solved).astype(np.int64))
     if cycle is not None:
         raise InternalError(f"heartbeat: intervals of {least} must be safe; they are not on {cycle}")
     return potentials

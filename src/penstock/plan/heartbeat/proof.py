@@ -77,7 +77,7 @@ class Doubled:
         return potentials[self.senders] - potentials[self.receivers]
 
 
-def doubled(count: int, edges: Sequence[Edge]) -> Doubled:
+def double(count: int, edges: Sequence[Edge]) -> Doubled:
     """The doubled graph of a graph that is checked here."""
     _check(count, edges)
     given = np.array([(edge.sender, edge.receiver, edge.capacity) for edge in edges], np.int64).reshape(-1, 3)
@@ -142,8 +142,8 @@ def unsafe_cycle(count: int, edges: Sequence[Edge], intervals: Sequence[int]) ->
     >>> unsafe_cycle(4, [*diamond[:2], Edge(1, 3, 2), diamond[3]], [1, 3, 1, 3])  # 3 + 3 along, 4 + 2 against
     Cycle(edges=(1, 3, 2, 0), is_along=(True, True, False, False))
     """
-    graph = doubled(count, edges)
-    return _unsafe(graph, _checked(graph, intervals))
+    graph = double(count, edges)
+    return _unsafe(graph, _check_intervals(graph, intervals))
 
 
 def limits(count: int, edges: Sequence[Edge], intervals: Sequence[int], edge: int) -> Cycle | None:
@@ -158,8 +158,8 @@ def limits(count: int, edges: Sequence[Edge], intervals: Sequence[int], edge: in
     >>> limits(3, shortcut, [3, 4, 7], 2).is_capacity
     True
     """
-    graph = doubled(count, edges)
-    given = _checked(graph, intervals)
+    graph = double(count, edges)
+    given = _check_intervals(graph, intervals)
     if not 0 <= edge < len(edges):
         raise GraphError(f"heartbeat: an edge must be one of the {len(edges)} edges 0, 1, ...; got {edge}")
     unsafe = _unsafe(graph, given)
@@ -181,19 +181,19 @@ def around(graph: Doubled, intervals: Integers, edge: int) -> tuple[int, Cycle]:
     """
     distances = np.full(graph.count, _FAR, np.int64)
     distances[graph.receivers[edge]] = 0
-    relaxed = _relaxed(graph, graph.weights(intervals, 1), distances)
+    relaxed = _relax(graph, graph.weights(intervals, 1), distances)
     sender = int(graph.senders[edge])
     most = int(relaxed.distances[sender]) // graph.scale - 1
     return most, _cycle([2 * edge, *_arcs_to(graph, relaxed.over, sender)])
 
 
-def settled(graph: Doubled, intervals: Integers, potentials: Integers) -> tuple[Integers, Cycle | None]:
+def settle(graph: Doubled, intervals: Integers, potentials: Integers) -> tuple[Integers, Cycle | None]:
     """The largest potentials, none above those given, that fit the intervals; or an unsafe cycle, if there is one."""
-    relaxed = _relaxed(graph, graph.weights(intervals, -1), potentials)
+    relaxed = _relax(graph, graph.weights(intervals, -1), potentials)
     return relaxed.distances, relaxed.cycle
 
 
-def _checked(graph: Doubled, intervals: Sequence[int]) -> Integers:
+def _check_intervals(graph: Doubled, intervals: Sequence[int]) -> Integers:
     """The intervals as an array; those far above the capacity, which are unsafe anyway, cut down to it."""
     edges = len(graph.senders)
     if len(intervals) != edges or min(intervals, default=0) < 0:
@@ -204,7 +204,7 @@ def _checked(graph: Doubled, intervals: Sequence[int]) -> Integers:
 def _unsafe(graph: Doubled, intervals: Integers) -> Cycle | None:
     for edge in np.flatnonzero(intervals >= graph.capacities).tolist():
         return Cycle((edge, edge), (True, False))
-    return settled(graph, intervals, np.zeros(graph.count, np.int64))[1]
+    return settle(graph, intervals, np.zeros(graph.count, np.int64))[1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ class Relaxed:
     cycle: Cycle | None
 
 
-def _relaxed(graph: Doubled, weights: Integers, distances: Integers) -> Relaxed:
+def _relax(graph: Doubled, weights: Integers, distances: Integers) -> Relaxed:
     """Bellman and Ford's rounds, all arcs at once, until nothing changes or a negative cycle is met.
 
     The arcs over which nodes were last reached are looked through for a cycle whenever the number of rounds has

@@ -10,7 +10,7 @@ from penstock.errors import GraphError
 from penstock.graph import nodes as n
 from penstock.graph.rebase import rebase
 from penstock.graph.tree import Places, Tree
-from penstock.plan.balance import balanced, chosen, loops_of
+from penstock.plan.balance import balanced, choose_places, loops_of
 from penstock.plan.plan import Plan
 
 
@@ -28,7 +28,7 @@ def assign_cores(plan: Plan) -> Plan:
     found = places(leaves, asked.cores, asked.mapping, by_hand) if asked.places is None else asked.places
     if asked.flexible == "auto":
         assert asked.profile is not None
-        found = chosen(leaves, found, asked.profile, asked.cores)
+        found = choose_places(leaves, found, asked.profile, asked.cores)
     elif asked.profile is not None:
         loops = loops_of(leaves)
         found = replace(found, cores={**balanced(loops, asked.profile.costs(loops), asked.cores), **found.cores})

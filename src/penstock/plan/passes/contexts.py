@@ -38,7 +38,7 @@ INTERPRETED = Costs(firing_s=150e-6, item_s=3e-6, region_s=6e-6, tag_s=2e-6)
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ContextChoice:
     """What was chosen for a channel, from how many items in a region, and what an item would cost in each context."""
 
     context: str
@@ -61,10 +61,10 @@ def item_s(context: str, region_items: float, width: int, costs: Costs) -> float
     return spent + costs.firing_s / width + (costs.tag_s if context == "dense" else 0.0)
 
 
-def choose(region_items: float, width: int, costs: Costs) -> Choice:
+def choose(region_items: float, width: int, costs: Costs) -> ContextChoice:
     """The context in which an item costs least."""
     predicted = {context: item_s(context, region_items, width, costs) for context in CONTEXTS}
-    return Choice(min(CONTEXTS, key=lambda context: predicted[context]), region_items, width, predicted)
+    return ContextChoice(min(CONTEXTS, key=lambda context: predicted[context]), region_items, width, predicted)
 
 
 def contexts(plan: Plan) -> Plan:

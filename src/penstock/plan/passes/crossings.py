@@ -55,16 +55,16 @@ def _cores(plan: Plan) -> dict[Segment, Decision[int]]:
     if asked.cores == 1:
         return dict.fromkeys(segments, Decision(0, "there is one core"))
     if asked.measured is None:
-        return mapped(segments, asked.cores, plan.tree.places.cores)
+        return cores_of_loops(segments, asked.cores, plan.tree.places.cores)
     names = list(asked.measured.names)
     if names != distinct(segment.name for segment in segments):
         raise GraphError(
             f"run: mapping= must be the statistics of a run of the same graph; got those of {', '.join(names)}"
         )
-    return mapped(segments, asked.cores, {}, asked.measured.seconds)
+    return cores_of_loops(segments, asked.cores, {}, asked.measured.seconds)
 
 
-def mapped(
+def cores_of_loops(
     segments: Sequence[Segment], cores: int, asked: Mapping[n.GraphNode, int], costs: Sequence[float] | None = None
 ) -> dict[Segment, Decision[int]]:
     """The core of each loop: that of its nodes, and else that of the loop before it.

@@ -31,7 +31,7 @@ from penstock.graph.tree import Tree
 from penstock.plan.heartbeat.clocks import Clocks, met_as_channels
 from penstock.plan.plan import Plan
 from penstock.plan.segment import CLEANING, Segment, fed_segments, opened_at
-from penstock.plan.unchanged import is_enumerable, unchanged
+from penstock.plan.unchanged import is_enumerable, unchanged_columns
 
 LONGEST, BLOCK = 60, 5
 """Python compiles at most 20 loops and 100 blocks one inside the other."""
@@ -68,7 +68,7 @@ def segments(tree: Tree, *, is_fused: bool = True) -> tuple[Segment, ...]:
 
 
 @dataclass(frozen=True)
-class At:
+class CutCandidate:
     """A node that may be taken into a segment; `fields` are the columns that are there as they entered."""
 
     segment: Segment
@@ -178,7 +178,7 @@ class _Cutter:
             if reason is None:
                 segment.nodes.append(node)
                 self._give_in_order(segment, node)
-                self._extend(segment, list(self.tree.children[node]), unchanged(node, fields))
+                self._extend(segment, list(self.tree.children[node]), unchanged_columns(node, fields))
             else:
                 # A sibling that cannot join the segment's first nodes is fed by the same cut, not through the segment.
                 edge = node.inputs[0]
@@ -207,71 +207,71 @@ class _Cutter:
 
     def _cut(self, segment: Segment, node: n.GraphNode, fields: frozenset[str]) -> str | None:
         """Why this node cannot be taken into the segment, by the first rule that has a reason, or None."""
-        at = At(segment, node, fields)
+        at = CutCandidate(segment, node, fields)
         return next((reason for rule in RULES if (reason := rule(self, at)) is not None), None)
 
-    def is_flexible(self, at: At) -> str | None:
+    def is_flexible(self, at: CutCandidate) -> str | None:
         if self.tree.copies(at.node) and (at.segment.feeder is None or not at.is_first):
             return f"{at.node.label} is flexible, and its copies are loops like its own"
         return None
 
-    def follows_copies(self, at: At) -> str | None:
+    def follows_copies(self, at: CutCandidate) -> str | None:
         if self._has_copies(at.segment) and not at.is_first:
             return "the loop before is flexible: what its copies give is put in order here"
         return None
 
-    def is_elsewhere(self, at: At) -> str | None:
+    def is_elsewhere(self, at: CutCandidate) -> str | None:
         if self._is_elsewhere(at.segment, at.node) and not at.is_first:
             return f"{at.node.label} is at work on core {self.tree.core(at.node)}"
         return None
 
-    def is_unfused(self, at: At) -> str | None:
+    def is_unfused(self, at: CutCandidate) -> str | None:
         return "every node is a loop of its own" if not self.is_fused and not at.is_first else None
 
-    def stops_within_lists(self, at: At) -> str | None:
+    def stops_within_lists(self, at: CutCandidate) -> str | None:
         alone = [each for each in (at.node, *at.segment.behind[:1]) if each in self.leaving]
         if alone and not at.is_first and (at.node in alone or at.node.inputs[0] is at.segment.entry):
             return f"{alone[0].label} hands its elements on piece by piece, alone behind the entry of its loop"
         return None
 
-    def follows_watermark(self, at: At) -> str | None:
+    def follows_watermark(self, at: CutCandidate) -> str | None:
         inside = at.segment.nodes
         tide = next((each for each in at.node.inputs if isinstance(each, n.EmitWatermark) and each in inside), None)
         if tide is not None and self._closes_windows(tide):
             return f"windows close behind {tide.label}, and each may give any number of items"
         return None
 
-    def emits_after_windows(self, at: At) -> str | None:
+    def emits_after_windows(self, at: CutCandidate) -> str | None:
         windows = next((each for each in at.node.inputs if n.timed_of(each) and each in at.segment.nodes), None)
         if windows is not None and any(isinstance(each, n.Emit) for each in (at.node, *self.tree.below(at.node))):
             return f"signals are emitted behind {windows.label}, whose rows come between items"
         return None
 
-    def is_long(self, at: At) -> str | None:
+    def is_long(self, at: CutCandidate) -> str | None:
         if self._length(at.segment, at.node) > LONGEST:
             return f"a loop of {LONGEST} steps, one inside the other, is long enough"
         return None
 
-    def takes_columns(self, at: At) -> str | None:
+    def takes_columns(self, at: CutCandidate) -> str | None:
         return f"{at.node.label} takes whole columns" if isinstance(at.node, n.MapColumns) else None
 
-    def numbers_keys(self, at: At) -> str | None:
+    def numbers_keys(self, at: CutCandidate) -> str | None:
         if isinstance(at.node, n.KeyBy) and not at.fields.issuperset(at.node.names):
             label = at.node.label
             return f"{label} numbers its keys a column at a time, and its fields are made in the loop before"
         return None
 
-    def opens_made_list(self, at: At) -> str | None:
+    def opens_made_list(self, at: CutCandidate) -> str | None:
         if isinstance(at.node, n.Enumerate) and not is_enumerable(at.node, at.fields):
             label = at.node.label
             return f"{label} opens a list that is made in the loop before, so that its length is not known there"
         return None
 
-    def is_interpreted(self, at: At) -> str | None:
+    def is_interpreted(self, at: CutCandidate) -> str | None:
         uncompiled = _uncompiled(at.node)
         return f"{uncompiled[0].where} does not compile" if uncompiled and at.segment.nodes else None
 
-    def compiles_again(self, at: At) -> str | None:
+    def compiles_again(self, at: CutCandidate) -> str | None:
         if not _uncompiled(at.node) and at.segment.is_interpreted:
             return "the loop before is interpreted, and from here on everything compiles"
         return None

@@ -31,7 +31,7 @@ def heartbeats(plan: Plan) -> Plan:
         if isinstance(wanted, int):
             found.append(Heartbeats(clock, stem, dict.fromkeys(fed, wanted)))
         else:
-            found.append(_chosen(plan, clock, stem, fed))
+            found.append(_choose(plan, clock, stem, fed))
     channels = {fed: replace(each, beats=tuple(_beats(plan, found, each))) for fed, each in plan.channels.items()}
     return replace(plan, heartbeats=tuple(found), channels=channels)
 
@@ -45,7 +45,7 @@ def _beats(plan: Plan, found: Sequence[Heartbeats], channel: ChannelPlan) -> Ite
             yield BeatPlan(each.clock, each.intervals[channel.fed], at, bool(plan.request.heartbeat))
 
 
-def _chosen(plan: Plan, clock: str, stem: n.GraphNode, fed: list[Segment]) -> Heartbeats:
+def _choose(plan: Plan, clock: str, stem: n.GraphNode, fed: list[Segment]) -> Heartbeats:
     """The safe intervals with the largest sum. Where a channel may hold less than an index, it is told with each."""
     holds = {each: _holds(plan, plan.channels[each], clock) for each in fed}
     counted = [each for each in fed if holds[each] > 0]

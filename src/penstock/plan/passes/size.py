@@ -54,7 +54,7 @@ def size(plan: Plan) -> Plan:
     sizes = replace(_sizes(plan, width), capacity=capacity, many=SHARED if by_cost else MANY, reason=reason)
     loops = {each: LoopPlan(each, _width(each, width, sizes, by_cost)) for each in plan.segments}
     plan = replace(plan, sizes=sizes, loops=loops)
-    wanted = Wanted(capacity, asked.capacity_signals, asked.is_balanced, asked.threshold, sizes.many)
+    wanted = WantedBounds(capacity, asked.capacity_signals, asked.is_balanced, asked.threshold, sizes.many)
     channels = {}
     for fed, sink in plan.cuts():
         assert fed.feeder is not None
@@ -120,7 +120,7 @@ def _computed_bytes(node: n.GraphNode) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedBounds:
     """What was asked for: capacities and a threshold, None where the plan is to choose, for ensembles of a width.
 
     `many` is how many ensembles a channel is to hold, where that is open.
@@ -164,7 +164,7 @@ def usual(width: int, item_bytes: int, is_shared: bool, many: int = MANY) -> int
     return max(fewest * width, min(held * width, most, ROOMY_BYTES // item_bytes))
 
 
-def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
+def bounds(sender: Segment, sink: Sink, wanted: WantedBounds) -> Bounds:
     """The bounds of the channel behind a cut: as asked for, if they are large enough, else a few ensembles.
 
     Besides these there is room for the most that one item gives: a sender stops where that does not fit, and would else
@@ -191,7 +191,7 @@ def bounds(sender: Segment, sink: Sink, wanted: Wanted) -> Bounds:
     return Bounds(capacity, max(signals, 1), _threshold(where, capacity, items, wanted))
 
 
-def _threshold(where: str, capacity: int, items: int, wanted: Wanted) -> int | None:
+def _threshold(where: str, capacity: int, items: int, wanted: WantedBounds) -> int | None:
     if not wanted.is_balanced:
         return None
     most = capacity - items

@@ -17,7 +17,7 @@ from penstock.engine.node_timing import BLOCK, measure_nodes
 from penstock.errors import PenstockError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
-from penstock.plan.balance import LEAST_GAIN, PASSING_S, Choice, choose, loops_of
+from penstock.plan.balance import LEAST_GAIN, PASSING_S, CoreChoice, choose, loops_of
 from penstock.plan.node_profile import Profile
 from penstock.plan.passes.assign_cores import within
 from penstock.plan.segment import inside
@@ -124,7 +124,7 @@ def _seconds(profile: Profile) -> float:
     return sum(node.seconds for node in profile.nodes)
 
 
-def _crossing_s(leaves: tuple[n.GraphNode, ...], profile: Profile, choice: Choice) -> float:
+def _crossing_s(leaves: tuple[n.GraphNode, ...], profile: Profile, choice: CoreChoice) -> float:
     """What it costs that items pass from core to core where no node is flexible; where one is, that is counted."""
     if choice.flexible is not None:
         return 0.0
