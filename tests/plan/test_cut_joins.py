@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.errors import GraphError
 from penstock.graph.tree import Tree
 from penstock.plan.cut import cut
-from penstock.plan.idle import Wanted, idle_of
+from penstock.plan.idle import IdleLimit, idle_of
 
 
 def parts(stream: ps.Stream) -> tuple[ps.Stream, ps.Stream]:
@@ -157,7 +157,7 @@ def test_the_time_of_windows_behind_a_join(made: Any, found: str | None) -> None
     leaf = made(source).window("j", length=10, late=0).aggregate(n=ps.count()).node
     if found is None:
         with pytest.raises(ps.GraphError, match="name it: time="):
-            idle_of(source.node, Tree((leaf,)), Wanted(None, 5))  # type: ignore[arg-type]
+            idle_of(source.node, Tree((leaf,)), IdleLimit(None, 5))  # type: ignore[arg-type]
         return
-    idle = idle_of(source.node, Tree((leaf,)), Wanted(None, 5))  # type: ignore[arg-type]
+    idle = idle_of(source.node, Tree((leaf,)), IdleLimit(None, 5))  # type: ignore[arg-type]
     assert idle is not None and idle.time == found

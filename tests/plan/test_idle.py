@@ -12,7 +12,7 @@ import penstock as ps
 from penstock.errors import GraphError
 from penstock.graph.tree import Tree
 from penstock.plan.cut import cut
-from penstock.plan.idle import Idle, Wanted
+from penstock.plan.idle import Idle, IdleLimit
 from penstock.spark.streaming.refusals import refuse_idle
 
 
@@ -31,8 +31,8 @@ def source() -> ps.Stream:
 
 
 def idle(stream: ps.Stream, **wanted: Any) -> list[Idle | None]:
-    made = cut([stream.node], idle=Wanted(**wanted))
-    refuse_idle(Tree((stream.node,)), made, Wanted(**wanted))
+    made = cut([stream.node], idle=IdleLimit(**wanted))
+    refuse_idle(Tree((stream.node,)), made, IdleLimit(**wanted))
     return [exchange.idle for exchange in made.exchanges]
 
 
@@ -63,7 +63,7 @@ def test_units() -> None:
 
 def test_the_time_is_sent_though_nobody_else_uses_it() -> None:
     keyed = source().key_by("k").map(n=counted, state=Count).select("n")
-    (exchange,) = cut([keyed.node], idle=Wanted("u", 5)).exchanges
+    (exchange,) = cut([keyed.node], idle=IdleLimit("u", 5)).exchanges
     assert exchange.names == ("k", "u")
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 from penstock.engine import build
-from penstock.engine.loop import Output
+from penstock.engine.loop import FiringOutput
 from penstock.engine.scheduler import Node, refuse_stuck
 from penstock.engine.threads import Threads
 
@@ -32,7 +32,7 @@ class Stepped(Threads):
         self.random = Random(seed)
         self.paces = self._paces()
 
-    def run(self) -> Iterator[tuple[Node, Output]]:
+    def run(self) -> Iterator[tuple[Node, FiringOutput]]:
         """As threads do, until nothing can be done any more."""
         while True:
             thread = self._next()
@@ -44,7 +44,7 @@ class Stepped(Threads):
                 yield found
         refuse_stuck(self.nodes)
 
-    def fire(self, node: Node) -> Output:
+    def fire(self, node: Node) -> FiringOutput:
         """Also what was written within a core is checked at once, and not when it is read."""
         output = super().fire(node)
         for sink in node.sinks if self.is_checked else ():

@@ -13,7 +13,7 @@ from tests.property.test_flexible import GRAPHS
 
 from penstock.engine.flexible.copy_merge import FlexMerge
 from penstock.engine.flexible.copy_split import FlexSplit
-from penstock.engine.flexible.select_stream import End, Entry, Reached, Run
+from penstock.engine.flexible.select_stream import CopyRun, End, Entry, Reached
 from penstock.engine.piece import Piece
 from penstock.kernels.credit import SIGNAL
 
@@ -27,7 +27,7 @@ def select_off_by_one(patch: Patch) -> None:
     original = FlexMerge.select
 
     def select(self: Any, entry: Entry) -> None:
-        if isinstance(entry, Run):
+        if isinstance(entry, CopyRun):
             before, self.before = getattr(self, "before", entry.copy), entry.copy
             entry = replace(entry, copy=before)
         original(self, entry)
@@ -39,7 +39,7 @@ def wrong_side(patch: Patch) -> None:
     """Where several copies are ready, the merge takes from one that does not have the run."""
     original = FlexMerge._go_on
 
-    def go_on(self: FlexMerge, entry: Run) -> tuple[int, int]:
+    def go_on(self: FlexMerge, entry: CopyRun) -> tuple[int, int]:
         ready = [copy for copy, channel in enumerate(self.input.channels) if channel.ready() and copy != entry.copy]
         return original(self, replace(entry, copy=ready[0]) if ready else entry)
 

@@ -131,7 +131,7 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
     With --checkpoint it runs as a stream, over files that come into the folder --stream, until Ctrl-C; started again
     with the same checkpoint, it goes on where it was. A function of yours gets the folder as its first argument.
     """
-    from penstock.cli.run_command import Request, run
+    from penstock.cli.run_command import RunRequest, run
 
     given["path"] = _one_input(given.pop("data"), given["path"])
     folder = given.pop("stream")
@@ -155,7 +155,7 @@ def run(target: str, overwrite: bool, ordered: bool, here: bool, statistics: boo
     options |= {name: value for name, value in failing.items() if value is not None}
     mode = "overwrite" if overwrite else "error"
     run(
-        Request(
+        RunRequest(
             target, **given, mode=mode, is_ordered=ordered, is_here=here, options=options, shows_statistics=statistics
         )
     )

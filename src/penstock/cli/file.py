@@ -13,12 +13,12 @@ from typing import Any, BinaryIO
 from rich.console import Console
 from rich.text import Text
 
-from penstock.cli.run_command import Request
+from penstock.cli.run_command import RunRequest
 from penstock.errors import GraphError, OutputError
 from penstock.examples import whole_file
 
 
-def run(request: Request) -> None:
+def run(request: RunRequest) -> None:
     """Make the output of the input, in this process, whole or not at all; without an output, only tell its size."""
     console, app = Console(highlight=False), request.app
     _check(request)
@@ -46,7 +46,7 @@ def run(request: Request) -> None:
         console.print("", str(planned.statistics()), sep="\n", soft_wrap=True, markup=False)
 
 
-def _check(request: Request) -> None:
+def _check(request: RunRequest) -> None:
     if request.spark is not None:
         raise GraphError(f"run: {request.target} makes one file in order, and does so here; leave out --spark")
     if request.format is not None:
@@ -63,7 +63,7 @@ def _check_output(path: Path, *, may_replace: bool) -> None:
 
 
 @contextlib.contextmanager
-def _output(request: Request) -> Iterator[BinaryIO]:
+def _output(request: RunRequest) -> Iterator[BinaryIO]:
     if request.output is None:
         with tempfile.TemporaryFile() as file:
             yield file

@@ -25,7 +25,7 @@ FORMATS = ("parquet", "csv", "json")
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RunRequest:
     """What was asked for. `spark` is the address of a cluster, None for the embedded Spark.
 
     With a `checkpoint`, which a running stream has, `path` is the folder that grows.
@@ -85,7 +85,7 @@ class Outcome:
     seconds: float
 
 
-def run(request: Request) -> None:
+def run(request: RunRequest) -> None:
     if request.is_of_app and request.app.makes_file:
         from penstock.cli import file
 
@@ -105,7 +105,7 @@ def run(request: Request) -> None:
 # What to run
 
 
-def _app(request: Request, folder: str, console: Console) -> Workload:
+def _app(request: RunRequest, folder: str, console: Console) -> Workload:
     app = request.app
     settings, of_data = app.choose_settings(request.settings, makes_data=request.path is None)
     if request.path is None:
@@ -116,7 +116,7 @@ def _app(request: Request, folder: str, console: Console) -> Workload:
     return Workload(app.streams(request.path, settings), request.path, app.note)
 
 
-def _own(request: Request) -> Workload:
+def _own(request: RunRequest) -> Workload:
     if request.path is not None or request.size is not None:
         raise GraphError(f"run: --input and --size are for applications; give {request.target!r} a --set name=value")
     stream = own.load(request.target, request.settings)
@@ -129,7 +129,7 @@ def _own(request: Request) -> Workload:
 class Session:
     """The session of Spark. For an application it starts while the graph is made; for others once it is needed."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: RunRequest) -> None:
         self.request = request
         self.pool: ThreadPoolExecutor | None = None
         self.started: Future[Any] | None = None
@@ -164,7 +164,7 @@ class Session:
         return (self.started or self._start()).result()
 
 
-def _on_spark(request: Request, work: Workload, spark: Any, console: Console) -> Outcome:
+def _on_spark(request: RunRequest, work: Workload, spark: Any, console: Console) -> Outcome:
     from penstock.cli.progress_bars import Display
 
     started = time.perf_counter()
@@ -184,12 +184,12 @@ def _on_spark(request: Request, work: Workload, spark: Any, console: Console) ->
     return Outcome(count, head, tuple(others), statistics, time.perf_counter() - started)
 
 
-def _letter_mode(request: Request) -> dict[str, Any]:
+def _letter_mode(request: RunRequest) -> dict[str, Any]:
     """What becomes of a folder of dead letters that is there already."""
     return {"mode": request.mode} if "dead_letter" in request.options else {}
 
 
-def _here(request: Request, work: Workload) -> Outcome:
+def _here(request: RunRequest, work: Workload) -> Outcome:
     """All streams in one pass. Of the first, rows go to files as they come, or only the first few are kept."""
     planned: Any = ps.prepare(*work.streams, spark=False, **request.options, **_letter_mode(request))
     schemas = [stream.schema for stream in work.streams]
@@ -209,7 +209,7 @@ def _here(request: Request, work: Workload) -> Outcome:
 
 
 @contextlib.contextmanager
-def _writer(request: Request, schema: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], object]]:
+def _writer(request: RunRequest, schema: pa.Schema) -> Iterator[Callable[[pa.RecordBatch], object]]:
     """A function that writes batches to the files of the output, which appear when all are written; or does nothing."""
     if request.output is None:
         yield lambda batch: None
@@ -227,7 +227,7 @@ def _writer(request: Request, schema: pa.Schema) -> Iterator[Callable[[pa.Record
 # What to say
 
 
-def skipped_text(request: Request, skipped: int) -> str:
+def skipped_text(request: RunRequest, skipped: int) -> str:
     """How many items failed, and where they are told of."""
     if not skipped:
         return ""
@@ -235,7 +235,7 @@ def skipped_text(request: Request, skipped: int) -> str:
     return f"{skipped:,} items failed and were skipped" + (f"; their letters are in {letters}" if letters else "")
 
 
-def _show(console: Console, request: Request, work: Workload, outcome: Outcome) -> None:
+def _show(console: Console, request: RunRequest, work: Workload, outcome: Outcome) -> None:
     if outcome.head is not None:
         console.print(tables.rows(outcome.head, outcome.count), "")
     told = f"  {work.source} → {outcome.count:,} rows in {outcome.seconds:.2f} s"

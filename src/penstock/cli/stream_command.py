@@ -9,13 +9,13 @@ from rich.text import Text
 
 import penstock as ps
 from penstock.cli import own, tables
-from penstock.cli.run_command import Request, Session, skipped_text
+from penstock.cli.run_command import RunRequest, Session, skipped_text
 from penstock.cli.watch import LastRows, StreamDisplay, state_text, watch
 from penstock.errors import GraphError
 from penstock.report.progress import files_text
 
 
-def run(request: Request) -> None:
+def run(request: RunRequest) -> None:
     """Run a stream until it ends, which it does by itself only where it takes what is available, or is interrupted."""
     if request.is_of_app and request.app.makes_file:
         raise GraphError(f"run: {request.target} makes one file of another, and no stream; leave out --checkpoint")
@@ -42,7 +42,7 @@ def run(request: Request) -> None:
     _show(console, request, display, time.perf_counter() - began)
 
 
-def _app(request: Request) -> ps.Stream:
+def _app(request: RunRequest) -> ps.Stream:
     app = request.app
     if request.path is None:
         raise GraphError(f"run: {app.name} must be told where its files come; say --stream FOLDER")
@@ -50,11 +50,11 @@ def _app(request: Request) -> ps.Stream:
     return app.stream(request.path, settings)
 
 
-def _own(request: Request) -> ps.Stream:
+def _own(request: RunRequest) -> ps.Stream:
     return own.load(request.target, request.settings, request.path)
 
 
-def _show(console: Console, request: Request, display: StreamDisplay, seconds: float) -> None:
+def _show(console: Console, request: RunRequest, display: StreamDisplay, seconds: float) -> None:
     tally = display.tally
     if display.last_rows is not None and display.last_rows.rows is not None:
         console.print(tables.rows(display.last_rows.rows, display.last_rows.rows.num_rows), "")

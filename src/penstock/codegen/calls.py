@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from penstock.codegen.carried import Carried
 from penstock.codegen.emitter import Emitter
-from penstock.codegen.generated import Fault, GeneratedLoop, Where
+from penstock.codegen.generated import FaultSite, GeneratedLoop, Where
 from penstock.codegen.site import Local, Ref, Site, Value, cast
 from penstock.graph import nodes as n
 from penstock.graph import types
@@ -102,7 +102,7 @@ class Calls:
 
     def fault_number(self, kind: FaultKind, node: n.GraphNode, what: str = "", function: Function | None = None) -> int:
         """The number of a new fault."""
-        self.code.faults.append(Fault(kind, node, what, function))
+        self.code.faults.append(FaultSite(kind, node, what, function))
         return len(self.code.faults)
 
     def fault(self, kind: FaultKind, node: n.GraphNode, what: str = "", function: Function | None = None) -> None:

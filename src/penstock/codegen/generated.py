@@ -52,7 +52,7 @@ class GuardForm(Enum):
 
 
 @dataclass(frozen=True)
-class Fault:
+class FaultSite:
     """Something that the loop found wrong in an item: what kind, and the node."""
 
     kind: FaultKind
@@ -133,7 +133,7 @@ class GeneratedLoop:
     signals_in: dict[str, int] = field(default_factory=dict)
     emitted: dict[str, Signal] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[FaultSite] = field(default_factory=list)
     sinks: list[Sink] = field(default_factory=list)
     heaps: list[Heap] = field(default_factory=list)
     integers: list[str] = field(default_factory=list)

@@ -15,6 +15,7 @@ from penstock.codegen.traverse import hand_on, name_boundary, send
 from penstock.graph import nodes as n
 from penstock.graph.faults import FaultKind
 from penstock.graph.function import Function
+from penstock.graph.hidden import is_hidden
 
 
 def map_item(loop: LoopContext, node: n.Map, site: Site) -> None:
@@ -37,12 +38,12 @@ def select_item(loop: LoopContext, node: n.Select, site: Site) -> None:
 
 def hidden_fields(level: Level) -> Level:
     """The numbers of keys and the indices among the fields of a level."""
-    return {name: value for name, value in level.items() if name.startswith("#")}
+    return {name: value for name, value in level.items() if is_hidden(name)}
 
 
 def keep(level: Level, names: tuple[str, ...]) -> Level:
     """The fields that a node keeps of a level, with the hidden ones."""
-    return {name: value for name, value in level.items() if name in names or name.startswith("#")}
+    return {name: value for name, value in level.items() if name in names or is_hidden(name)}
 
 
 # Generators

@@ -24,6 +24,7 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.aggregate import Builtin
 from penstock.graph.faults import FaultKind
+from penstock.graph.hidden import is_hidden
 from penstock.graph.needs import key_field
 from penstock.graph.window import CountWindow, RegionWindow, TimeWindow, WholeWindow
 
@@ -252,7 +253,7 @@ class KeyedFold:
 
     def _give(self, slot: str, added: Mapping[str, str], site: Site) -> None:
         """Send what has come of a window, with what it adds to the fields of the key."""
-        level: Level = {name: value for name, value in site.own.items() if name.startswith("#")}
+        level: Level = {name: value for name, value in site.own.items() if is_hidden(name)}
         level |= key_level(self.loop, self.node, slot)
         for name, value in added.items():
             level[name] = self.loop.calls.assign(value)

@@ -12,6 +12,7 @@ from penstock.codegen.site import Column, Level, Ref
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
+from penstock.graph.hidden import is_hidden
 from penstock.graph.needs import Names, at_field, key_field, needed_of
 from penstock.graph.tree import Tree
 
@@ -59,7 +60,7 @@ def _hidden_here(loop: LoopContext, depth: int | None, needed: Names) -> list[st
     entry = loop.segment.entry
     if depth is None:
         names = _hidden_at(loop.tree, entry, entry.shape, needed)
-        return names if loop.segment.feeder is not None else [name for name in names if name.startswith("#k")]
+        return names if loop.segment.feeder is not None else [name for name in names if is_hidden(name, "k")]
     region = entry.shape.regions[depth]
     return _hidden_at(loop.tree, region.opener.inputs[0], region.parent, needed) if not region.is_found else []
 

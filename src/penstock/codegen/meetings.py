@@ -12,6 +12,7 @@ from penstock.codegen.site import Level, Local, Ref, Site, Value
 from penstock.codegen.travel import SignalAt
 from penstock.graph import nodes as n
 from penstock.graph import types
+from penstock.graph.hidden import is_hidden
 from penstock.graph.needs import needed_after
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Meeting:
         self.reached[side] = {}
         needed = needed_after(loop.tree, self.meet, loop.needed)
         for name, value in site.own.items():
-            if name in needed and (name in fields or name.startswith("#")):
+            if name in needed and (name in fields or is_hidden(name)):
                 self.reached[side][name] = self._note(loop, self.variable(name, number), value, fields.get(name))
         loop.out.line(f"{self.flag(number)} = True")
 

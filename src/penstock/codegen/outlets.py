@@ -8,13 +8,14 @@ import pyarrow as pa
 
 from penstock.codegen.site import Column, Site
 from penstock.graph import nodes as n
+from penstock.graph.hidden import HiddenField
 from penstock.graph.record import Record
 from penstock.kernels.credit import SIGNAL
 from penstock.plan.segment import Segment
 
-INDEX = "#index"
+INDEX = HiddenField.of("index")
 """The hidden field that holds an item's index in the source."""
-WHICH = "#which"
+WHICH = HiddenField.of("which")
 """The hidden field of a letter that says what failed: the number of a function, or less than 0, that of a fault."""
 
 

@@ -17,6 +17,7 @@ from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.faults import FaultKind
+from penstock.graph.hidden import is_hidden
 from penstock.graph.needs import needed_after
 
 # Lists that are opened
@@ -152,7 +153,7 @@ def regions_item(loop: LoopContext, node: n.Regions, site: Site) -> None:
     out, region = loop.out, node.shape.regions[-1]
     is_open, parent = loop.carried.integer(f"open{loop.number(node)}"), loop.part(_parent, node)
     site = replace(site, aligned=False)
-    indices = {name: value for name, value in site.own.items() if name.startswith("#at")}
+    indices = {name: value for name, value in site.own.items() if is_hidden(name, "at")}
     for name in (*node.by, *node.keep.values()):
         loop.calls.find(name, site)
     if node.start is not None:

@@ -19,7 +19,7 @@ from typing import Any
 
 from penstock.engine.channel import Channel
 from penstock.engine.crossing import Crossing, CrossingBlock
-from penstock.engine.loop import Output
+from penstock.engine.loop import FiringOutput
 from penstock.engine.scheduler import Node
 from penstock.engine.statistics import HeldBlocks
 from penstock.engine.virtual import Fired, Times, VirtualCores, Work, at_hand
@@ -161,7 +161,7 @@ class BoundedCores(VirtualCores):
 
     # What passes
 
-    def fire(self, node: Node) -> Output:
+    def fire(self, node: Node) -> FiringOutput:
         """Fire a node, and follow the blocks through it."""
         taken = [(channel, channel.consumed, self.lots.get(channel)) for channel in _inputs(node)]
         sent = [(channel, channel.sent) for channel in _outputs(node)]

@@ -13,7 +13,7 @@ from typing import Any
 from penstock.engine.actor import Several
 from penstock.engine.crossing import Crossing, CrossingBlock
 from penstock.engine.intake import Feeder
-from penstock.engine.loop import Output
+from penstock.engine.loop import FiringOutput
 from penstock.engine.scheduler import Node, Policy
 from penstock.plan.passes.size import AHEAD
 
@@ -63,7 +63,7 @@ class Cores:
             across = [(crossing.sending, AHEAD * receiver.width) for crossing, receiver in crossings.get(node, ())]
             node.leads = list(dict.fromkeys([*across, *(lead for each in behind for lead in each.leads)]))
 
-    def fire(self, node: Node) -> Output:
+    def fire(self, node: Node) -> FiringOutput:
         output = node.fire()
         if self.is_checked:
             node.input.check()

@@ -9,11 +9,12 @@ import pyarrow as pa
 
 from penstock.codegen.generated import Where
 from penstock.engine.ensemble import Ensemble
-from penstock.engine.loop import Output, RunningLoop, index_at
+from penstock.engine.loop import FiringOutput, RunningLoop, index_at
 from penstock.errors import InternalError, PenstockError
 from penstock.graph import faults
 from penstock.graph import nodes as n
 from penstock.graph.faults import FaultKind
+from penstock.graph.hidden import is_hidden
 from penstock.graph.source import to_plain
 from penstock.kernels import support
 from penstock.kernels.credit import SIGNAL
@@ -100,7 +101,7 @@ def _replayed(loop: RunningLoop, ensemble: Ensemble, row: int) -> Exception | No
     none = np.empty(0, np.int64)
     alone = Ensemble(ensemble.window, row, row + 1, 0, 0, none, none, none, initial)
     try:
-        twin.run(alone, Output())
+        twin.run(alone, FiringOutput())
     except Exception as error:
         is_same = twin.where[Where.WHAT] == loop.where[Where.WHAT]
         return error if is_same and not isinstance(error, PenstockError) else None
@@ -112,7 +113,7 @@ def _item(ensemble: Ensemble, row: int) -> dict[str, Any]:
     if row >= ensemble.stop:
         return {}
     fields = ensemble.window.fields()
-    columns = {name: ensemble.window.column(None, name).slice(row, 1) for name in fields if not name.startswith("#")}
+    columns = {name: ensemble.window.column(None, name).slice(row, 1) for name in fields if not is_hidden(name)}
     return {name: _shown(column) for name, column in columns.items()}
 
 

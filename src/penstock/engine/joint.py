@@ -13,7 +13,7 @@ from penstock.codegen.outlets import INDEX
 from penstock.engine.actor import Actor, Several
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
-from penstock.engine.loop import Output
+from penstock.engine.loop import FiringOutput
 from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Firing
 from penstock.engine.tags import LINK, TAG
@@ -201,9 +201,9 @@ class JointNode(Actor):
 
     # A firing
 
-    def fire(self) -> Output:
+    def fire(self) -> FiringOutput:
         """Send on what is decided."""
-        look, output = self._looked() if self.has_room else None, Output()
+        look, output = self._looked() if self.has_room else None, FiringOutput()
         started = self.clock()
         if look is None:
             self.tell()

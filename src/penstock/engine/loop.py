@@ -19,7 +19,7 @@ from penstock.engine.ensemble import Ensemble, Window
 from penstock.engine.heap import Heaps
 from penstock.engine.interpret import interpreted, plain
 from penstock.engine.keys import KeyIndex
-from penstock.engine.letters import Caught, LetterSink, compiled_guards, identity_of, plain_guards
+from penstock.engine.loop_letters import Caught, LetterSink, compiled_guards, identity_of, plain_guards
 from penstock.engine.sinks import ChannelSink, Inputs, LogSink, ResultSink
 from penstock.engine.state import Arrivals, HeldCells, States
 from penstock.engine.windows import PoolRoom, TimedCells
@@ -73,7 +73,7 @@ class Memory:
         return Memory(self.hash_seed, self.keys, states, arrivals, cells)
 
 
-class Output:
+class FiringOutput:
     """What came of one firing beside what went into channels: rows of results, and signals that were handed over."""
 
     __slots__ = ("batches", "deliveries", "rows")
@@ -85,7 +85,7 @@ class Output:
 
 
 @dataclass(slots=True)
-class _Held:
+class _KernelArrays:
     """The arrays that a kernel is given, which stay the same for a version of a window until one is replaced."""
 
     window: Window
@@ -161,7 +161,7 @@ class RunningLoop:
         self.is_first = True
         self.is_addressed = self.is_compiled and (bool(channels) or code.segment.feeder is not None)
         self._addressed: dict[Any, Any] = {}
-        self._held: _Held | None = None
+        self._held: _KernelArrays | None = None
 
     def _kernel(self, by_address: list[np.ndarray] | None = None) -> Any:
         """The generated source, compiled or as plain Python, with the functions that it calls."""
@@ -188,7 +188,7 @@ class RunningLoop:
             scope |= views
         return compiler.load(source, scope, identity)
 
-    def run(self, ensemble: Ensemble, output: Output) -> tuple[int, int, bool]:
+    def run(self, ensemble: Ensemble, output: FiringOutput) -> tuple[int, int, bool]:
         """Run over an ensemble until it is done, or a channel that the loop writes to has no more room.
 
         What comes back is the row and the mark that it stopped before, and whether nothing is left to do. Results are
@@ -286,7 +286,7 @@ class RunningLoop:
             after, mark, *rest = self.kernel(*bounds, *arrays)
         return (int(after), int(mark), *rest)
 
-    def _hold(self, ensemble: Ensemble, slots: dict[str, np.ndarray], initial: np.ndarray) -> _Held:
+    def _hold(self, ensemble: Ensemble, slots: dict[str, np.ndarray], initial: np.ndarray) -> _KernelArrays:
         """All arrays, until one is replaced; by address where there will be many calls with them."""
         window = ensemble.window
         for sink, places in self.open_sinks:
@@ -295,7 +295,7 @@ class RunningLoop:
         if self.has_index:
             index = np.zeros(1, np.int64) if self.is_contiguous else window.indices()
         arrays = bind(self.code.signature, Call(self, ensemble, slots, index, initial))
-        held = _Held(window, window.version, ensemble.kinds, index, initial, arrays)
+        held = _KernelArrays(window, window.version, ensemble.kinds, index, initial, arrays)
         if self.is_addressed and not slots and not self.code.heaps and can_address(arrays):
             kinds = tuple((array.dtype, array.flags.writeable) for array in arrays)
             if kinds not in self._addressed:
@@ -309,7 +309,7 @@ class RunningLoop:
 
     # Out of the loop
 
-    def _close_sinks(self, ensemble: Ensemble, output: Output, row: int, after: int, *, is_short: bool) -> int:
+    def _close_sinks(self, ensemble: Ensemble, output: FiringOutput, row: int, after: int, *, is_short: bool) -> int:
         """Take over what was written: into channels, and into results unless they can wait; how many rows."""
         inputs, used, wrote = Inputs(self.code, ensemble, self.heaps, self.memory.index), self.used.tolist(), 0
         for sink, places in self.to_channels:

@@ -13,7 +13,7 @@ from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble, Table
 from penstock.engine.failure import explained, in_copy
 from penstock.engine.intake import Reader
-from penstock.engine.loop import Output, RunningLoop
+from penstock.engine.loop import FiringOutput, RunningLoop
 from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Firing, bin_name
 from penstock.errors import PenstockError, cause_of
@@ -89,9 +89,9 @@ class RunningNode(Actor):
 
     # A firing
 
-    def fire(self) -> Output:
+    def fire(self) -> FiringOutput:
         """Consume what can be consumed of one ensemble: items in the data phase, marks where they stand."""
-        started, output = self.clock(), Output()
+        started, output = self.clock(), FiringOutput()
         if not (self.has_work and self.has_room):
             self.tell()
             return output
@@ -113,7 +113,7 @@ class RunningNode(Actor):
         is_early = self.is_gentle and self.reads_source and before > 0
         return max(1, self.width >> before) if is_early else self.width
 
-    def _run(self, ensemble: Ensemble, output: Output) -> tuple[Ensemble, int, int, bool]:
+    def _run(self, ensemble: Ensemble, output: FiringOutput) -> tuple[Ensemble, int, int, bool]:
         """The ensemble as the loop had it, and how far the loop has come; an error names the copy that had the item."""
         try:
             given = self._with_columns(ensemble) if self.makes_columns else ensemble

@@ -9,7 +9,7 @@ from random import Random
 from penstock.engine.blocking import stuck_error
 from penstock.engine.intake import Feeder
 from penstock.engine.joint import JointNode
-from penstock.engine.loop import Output
+from penstock.engine.loop import FiringOutput
 from penstock.engine.node import RunningNode
 from penstock.errors import InternalError
 
@@ -88,7 +88,7 @@ class Scheduler:
         """Go on behind a pause, with batches that have come since."""
         self.feeder.is_paused = self.is_flushed = False
 
-    def run(self) -> Iterator[tuple[Node, Output]]:
+    def run(self) -> Iterator[tuple[Node, FiringOutput]]:
         """Fire until nothing can: each time the node, and what came of it."""
         while (node := self.next()) is not None:
             yield node, self.fire(node)
@@ -106,7 +106,7 @@ class Scheduler:
             refuse_stuck(self.nodes)
         return node
 
-    def fire(self, node: Node) -> Output:
+    def fire(self, node: Node) -> FiringOutput:
         if not self.is_checked:
             return node.fire()
         before = self.progress(node)

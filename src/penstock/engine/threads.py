@@ -16,7 +16,7 @@ from queue import Queue
 from typing import Any
 
 from penstock.engine.cores import Cores, Message
-from penstock.engine.loop import Output
+from penstock.engine.loop import FiringOutput
 from penstock.engine.scheduler import Node, refuse_stuck
 
 SWITCH_S = 1e-4
@@ -89,9 +89,9 @@ class Threads(Cores):
         self.post = Post(len(self.own))
         for node in self.nodes:
             node.is_gentle = len(self.own) > 1
-        self.results: Queue[tuple[Node, Output] | BaseException | None] = Queue(AHEAD)
+        self.results: Queue[tuple[Node, FiringOutput] | BaseException | None] = Queue(AHEAD)
 
-    def run(self) -> Iterator[tuple[Node, Output]]:
+    def run(self) -> Iterator[tuple[Node, FiringOutput]]:
         """Each time a node has fired and something came of it but what went into channels."""
         threads = [
             threading.Thread(target=self._work, args=(at,), name=f"penstock-core-{at}", daemon=True)

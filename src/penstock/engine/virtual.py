@@ -17,10 +17,10 @@ from penstock.engine.actor import Several
 from penstock.engine.clock import Prices, VirtualClock
 from penstock.engine.cores import Cores
 from penstock.engine.crossing import Crossing, CrossingBlock
-from penstock.engine.loop import Output
+from penstock.engine.loop import FiringOutput
 from penstock.engine.scheduler import Node, refuse_stuck
 
-Fired = Iterator[tuple[Node, Output]]
+Fired = Iterator[tuple[Node, FiringOutput]]
 
 
 @dataclass(frozen=True)

@@ -47,14 +47,14 @@ def write(
     for stale in folder.glob("part-*"):
         stale.unlink()
     count = files or max(1, -(-size // FILE_ROWS))
-    rows = Rows(pieces)
+    rows = RowBuffer(pieces)
     for number in range(count):
         with _writer(folder / f"part-{number:05d}{SUFFIXES[format]}", schema, format) as writer:
             for batch in rows.take(size * (number + 1) // count - size * number // count):
                 writer.write_batch(batch)
 
 
-class Rows:
+class RowBuffer:
     """Rows that come in pieces and are taken in other numbers.
 
     Invariant: `held` are rows of the last piece that were not taken yet.

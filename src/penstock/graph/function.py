@@ -218,7 +218,7 @@ def _parameters(
             parameters.append(Parameter(name, field, scope[field]))
         elif parameter.default is parameter.empty:
             raise GraphError(
-                f"{where}: every parameter must be {_allowed(scope, records)}; got {name!r}"
+                f"{where}: every parameter must be {_allowed_names(scope, records)}; got {name!r}"
                 f"{types.nearest(name, [*scope, *records])}; at {location(function)}"
             )
         elif any(resolve(p.name, scope) or p.name in records for p in _after(signature, name)):
@@ -238,7 +238,7 @@ def _after(signature: inspect.Signature, name: str) -> list[inspect.Parameter]:
     return parameters[list(signature.parameters).index(name) + 1 :]
 
 
-def _allowed(scope: Mapping[str, Any], records: Mapping[str, Any]) -> str:
+def _allowed_names(scope: Mapping[str, Any], records: Mapping[str, Any]) -> str:
     fields = f"a field of the item or of a parent ({quoted(scope)})" if scope else ""
     return " or ".join(part for part in (fields, quoted(records) if records else "") if part)
 

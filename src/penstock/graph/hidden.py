@@ -6,10 +6,11 @@ from typing import Literal
 
 MARK = "#"
 
-HiddenRole = Literal["at", "index", "k", "key", "link", "place", "state", "tag", "which"]
+HiddenRole = Literal["at", "bad", "index", "k", "key", "link", "place", "state", "tag", "which"]
 """What a hidden field is for.
 
 - ``at``: the index of an item where streams part, by which they are aligned again; one for each such node
+- ``bad``: why a record of a file cannot be read, where such records are skipped
 - ``index``: the index of an item, on a channel or in its source
 - ``k``: the slot of an item's key; one for each `key_by`
 - ``key``: the key of an item, in the reference

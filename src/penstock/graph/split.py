@@ -11,12 +11,13 @@ from typing import TypeVar
 import pyarrow as pa
 
 from penstock.errors import InternalError, quoted
+from penstock.graph.hidden import HiddenField
 
 SMALL_ROWS, SMALL_BYTES = 4096, 256 << 10
 """Batches of fewer rows and bytes, such as those of small files, are put together."""
 
 
-BAD = "#bad"
+BAD = HiddenField.of("bad")
 """The column that a reader adds where it is asked for it: null, or what is wrong with a record (`bad_record`)."""
 
 

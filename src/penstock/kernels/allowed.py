@@ -38,7 +38,7 @@ def refusal(text: str) -> errors.TypingError:
     return errors.TypingError(f"penstock: {text}.")
 
 
-class Rules:
+class Replacements:
     """The operators and functions that another pass has replaced, by what they stand for; and those made for texts."""
 
     def __init__(self, originals: dict[Any, Any], is_checked: Callable[[Any], bool], of_texts: set[Any]) -> None:
@@ -52,7 +52,7 @@ def _is_hashable(value: Any) -> bool:
     return getattr(value, "__hash__", None) is not None and not isinstance(value, (tuple, frozenset))
 
 
-def check(statements: Iterable[Any], typemap: Any, rules: Rules) -> None:
+def check(statements: Iterable[Any], typemap: Any, rules: Replacements) -> None:
     """Refuse the first statement that does with a text, bytes, an array or a record what is not known to be right."""
     for statement in statements:
         for kind, word, rule in _KINDS:
@@ -64,7 +64,7 @@ def _touches(statement: Any, typemap: Any, kind: Callable[[Any], bool]) -> bool:
     return any(kind(typemap[v.name]) for v in statement.list_vars() if v.name in typemap)
 
 
-def _use(statement: Any, rules: Rules) -> str:
+def _use(statement: Any, rules: Replacements) -> str:
     """What a statement does with a value, in words."""
     value = getattr(statement, "value", None)
     if not isinstance(statement, ir.Assign):
@@ -107,7 +107,7 @@ def _callee(value: Any, typemap: Any) -> Any:
     return typemap[value.func.name] if isinstance(value, ir.Expr) and value.op == "call" else None
 
 
-def _calls(value: Any, typemap: Any, rules: Rules, functions: set[Any]) -> bool:
+def _calls(value: Any, typemap: Any, rules: Replacements, functions: set[Any]) -> bool:
     """Whether this calls one of these functions, or one that is checked as this one is."""
     callee = _callee(value, typemap)
     if isinstance(callee, types.Dispatcher):
@@ -126,7 +126,7 @@ def _picks(value: Any, typemap: Any) -> bool:
     return is_number and isinstance(typemap[value.value.name], types.BaseTuple)
 
 
-def _text(statement: Any, typemap: Any, rules: Rules) -> bool:
+def _text(statement: Any, typemap: Any, rules: Replacements) -> bool:
     if _moves(statement, typemap):
         return True
     value: Any = getattr(statement, "value", None)
@@ -140,7 +140,7 @@ def _text(statement: Any, typemap: Any, rules: Rules) -> bool:
     return _picks(value, typemap) or _calls(value, typemap, rules, set())
 
 
-def _bytes(statement: Any, typemap: Any, rules: Rules) -> bool:
+def _bytes(statement: Any, typemap: Any, rules: Replacements) -> bool:
     if _moves(statement, typemap):
         return True
     value = getattr(statement, "value", None)
@@ -161,7 +161,7 @@ def _is_array(t: Any) -> bool:
     return isinstance(t, types.Array) or "array(" in str(t)
 
 
-def _array(statement: Any, typemap: Any, rules: Rules) -> bool:
+def _array(statement: Any, typemap: Any, rules: Replacements) -> bool:
     value = getattr(statement, "value", None)
     if not isinstance(statement, ir.Assign) or not isinstance(value, ir.Expr):
         return not isinstance(statement, ir.Branch)
@@ -199,7 +199,7 @@ def _elementwise(function: Any, left: Any, right: Any) -> bool:
     return numbers and function not in (operator.is_, operator.is_not)
 
 
-def _record(statement: Any, typemap: Any, rules: Rules) -> bool:
+def _record(statement: Any, typemap: Any, rules: Replacements) -> bool:
     if isinstance(statement, (ir.SetAttr, ir.SetItem, ir.StaticSetItem)) or _moves(statement, typemap):
         return True
     value = getattr(statement, "value", None)
@@ -209,7 +209,7 @@ def _record(statement: Any, typemap: Any, rules: Rules) -> bool:
     return isinstance(callee, types.Dispatcher) or _is_array(callee)
 
 
-_KINDS: tuple[tuple[Callable[[Any], bool], str, Callable[[Any, Any, Rules], bool]], ...] = (
+_KINDS: tuple[tuple[Callable[[Any], bool], str, Callable[[Any, Any, Replacements], bool]], ...] = (
     (lambda t: holds(t, Text), "a text", _text),
     (lambda t: holds(t, Bytes), "a bytes value", _bytes),
     (lambda t: _is_array(t) and not holds(t, Text) and not holds(t, Bytes), "an array", _array),
@@ -231,11 +231,11 @@ class RefuseFolded(AnalysisPass):  # type: ignore[misc]
             return False
         for block in state.func_ir.blocks.values():
             for statement in block.find_insts(ir.Assign):
-                if (name := self._folded(statement.value)) is not None:
+                if (name := self._fold(statement.value)) is not None:
                     raise refusal(f"{name!r} is used where there is a text or bytes (line {statement.loc.line})")
         return False
 
-    def _folded(self, value: Any) -> str | None:
+    def _fold(self, value: Any) -> str | None:
         if isinstance(value, ir.Expr) and value.op == "getattr" and value.attr == "ndim":
             return "ndim"
         is_asked = isinstance(value, (ir.Global, ir.FreeVar)) and any(value.value is f for f in (isinstance, hasattr))

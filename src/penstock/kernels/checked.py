@@ -25,7 +25,7 @@ from numba.core.typed_passes import NopythonTypeInference
 from numba.core.untyped_passes import IRProcessing, ReconstructSSA
 from numba.extending import intrinsic, overload
 
-from penstock.kernels.allowed import RefuseFolded, Rules, check, refusal
+from penstock.kernels.allowed import RefuseFolded, Replacements, check, refusal
 from penstock.kernels.text_types import Bytes, Text, code_points, holds
 
 
@@ -291,13 +291,13 @@ def _choose_sum(values: Any) -> Any:
     if not (isinstance(values, types.Array) and _exact(values.dtype)):
         return lambda values: sum(values)
 
-    def added(values):  # type: ignore[no-untyped-def]
+    def add(values):  # type: ignore[no-untyped-def]
         total = np.int64(0)
         for at in range(len(values)):
             total = _add(total, values[at])
         return total
 
-    return added
+    return add
 
 
 def _choose_range(a: Any, b: Any = None, c: Any = None) -> Any:
@@ -481,7 +481,7 @@ def _is_checked(dispatcher: Any) -> bool:
     return dispatcher._compiler.pipeline_class is CheckedCompiler
 
 
-_RULES = Rules(
+_RULES = Replacements(
     {stub: original for table in (_BINARY, _UNARY, _CALLS, {int: _INT, len: _LEN}) for original, stub in table.items()},
     _is_checked,
     of_texts={_LEN},

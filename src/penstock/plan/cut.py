@@ -29,9 +29,9 @@ from penstock.graph.source import Items
 from penstock.graph.tree import Tree, above, handled_signals
 from penstock.graph.watermarks import with_watermarks
 from penstock.plan.cuts import CLEANING, MANY, Cuts, Cutting, emitted_until
-from penstock.plan.idle import Wanted, idle_of
+from penstock.plan.idle import IdleLimit, idle_of
 from penstock.plan.moving import nothing, without_items
-from penstock.plan.stages import Cut, Exchange, Meeting, Output, Stage
+from penstock.plan.stages import Cut, Exchange, Stage, StageMeeting, StageOutput
 
 
 def cut(
@@ -42,7 +42,7 @@ def cut(
     is_ordered: bool = False,
     aligned: Collection[n.GraphNode] = (),
     is_gathered_at_source: bool = True,
-    idle: Wanted | None = None,
+    idle: IdleLimit | None = None,
     meets_by_place: bool = False,
     is_guarded: bool = False,
 ) -> Cut:
@@ -64,7 +64,7 @@ def cut(
     if not is_gathered_at_source:
         cuts.at_source = None
         _refuse_nulls(cuts)
-    return _Builder(tree, cuts, set(given_signals), places or is_ordered, is_ordered, idle, is_guarded).build()
+    return _StageBuilder(tree, cuts, set(given_signals), places or is_ordered, is_ordered, idle, is_guarded).build()
 
 
 def _gather_for_letters(cuts: Cuts, is_gathered_at_source: bool) -> None:
@@ -98,7 +98,7 @@ def _refuse_nulls(cuts: Cuts) -> None:
             )
 
 
-class _Builder:
+class _StageBuilder:
     """Builds the stages: every node on a new node before it, down from a source of its stage."""
 
     def __init__(
@@ -108,7 +108,7 @@ class _Builder:
         given: set[type[Signal]],
         places: bool,
         is_ordered: bool,
-        idle: Wanted | None,
+        idle: IdleLimit | None,
         is_guarded: bool,
     ) -> None:
         self.is_guarded = is_guarded
@@ -138,7 +138,7 @@ class _Builder:
             assert stage.reads is not None
             received = self._source(stage)
             if isinstance(behind, int):
-                stage.outputs.append(Output(n.Send(received, stage.reads.names), None, behind))
+                stage.outputs.append(StageOutput(n.Send(received, stage.reads.names), None, behind))
             elif behind.kind == "order":
                 self._extend(stage, behind.nodes[0], received)
             else:
@@ -193,7 +193,7 @@ class _Builder:
                 exchange = Exchange("order", send, reason, has_places=True, is_merged=True, is_numbered=True)
                 self._send(stage, leaf, exchange)
             else:
-                stage.outputs.append(Output(send, None, leaf))
+                stage.outputs.append(StageOutput(send, None, leaf))
 
     def _exchange(self, stage: Stage, found: Cutting, made: n.GraphNode) -> None:
         made = self._limited(stage, found, made)
@@ -252,13 +252,13 @@ class _Builder:
         names = {side: self._names_of(side, [meet], side.shape.fields) for side in here}
         relayed = {side: self._relayed(*here[side], names[side], level, found.reason) for side in here}
         receiver = Stage(len(self.stages), level + 1, None)
-        receiver.meeting = Meeting.of(meet, {name for each in names.values() for name in each})
+        receiver.meeting = StageMeeting.of(meet, {name for each in names.values() for name in each})
         sides = []
         for at, each in enumerate(meet.sides):
             sender, last = relayed[each]
             send = n.Send(last, names[each], True)
             sides.append(self._by_place(sender, send, found.reason, is_numbered=isinstance(meet, n.Join)))
-            sender.outputs.append(Output(send, receiver.number, None, at))
+            sender.outputs.append(StageOutput(send, receiver.number, None, at))
         receiver.reads, receiver.sides = sides[0], tuple(sides)
         self.stages.append(receiver)
         self.entered[receiver.number] = found
@@ -272,7 +272,7 @@ class _Builder:
             exchange = self._by_place(stage, n.Send(made, names, True), reason)
             receiver = Stage(len(self.stages), stage.level + 1, exchange)
             self.stages.append(receiver)
-            stage.outputs.append(Output(exchange.send, receiver.number, None))
+            stage.outputs.append(StageOutput(exchange.send, receiver.number, None))
             stage, made = receiver, self._source(receiver)
         return stage, made
 
@@ -282,7 +282,7 @@ class _Builder:
     def _send(self, stage: Stage, behind: Cutting | int, exchange: Exchange) -> None:
         receiver = Stage(len(self.stages), stage.level + 1, exchange)
         self.stages.append(receiver)
-        stage.outputs.append(Output(exchange.send, receiver.number, None))
+        stage.outputs.append(StageOutput(exchange.send, receiver.number, None))
         self.waiting.append((receiver, behind))
         if isinstance(behind, Cutting):
             self.entered[receiver.number] = behind

@@ -21,7 +21,7 @@ OPERATOR = "start"
 
 
 @dataclass(frozen=True)
-class Wanted:
+class IdleLimit:
     """What was asked for: the field that is the time, and for how long a key may be idle until it ends.
 
     Each is one value for every `key_by`, or a mapping with a value for each of some: by the name of the step, or by
@@ -31,7 +31,7 @@ class Wanted:
     time: Any = None
     expire_after: Any = None
 
-    def at(self, key: n.KeyBy) -> Wanted:
+    def at(self, key: n.KeyBy) -> IdleLimit:
         """What was asked for at one `key_by`.
 
         One time for all is the time where the items have that field; elsewhere none was asked for.
@@ -39,7 +39,7 @@ class Wanted:
         time = _one(self.time, key)
         if not isinstance(self.time, Mapping) and isinstance(time, str) and time not in key.given.fields:
             time = None
-        return Wanted(time, _one(self.expire_after, key))
+        return IdleLimit(time, _one(self.expire_after, key))
 
 
 def _one(value: Any, key: n.KeyBy) -> Any:
@@ -67,7 +67,7 @@ class Idle:
     expire_after: Any = None
 
 
-def idle_of(key: n.KeyBy, tree: Tree, wanted: Wanted) -> Idle | None:
+def idle_of(key: n.KeyBy, tree: Tree, wanted: IdleLimit) -> Idle | None:
     """How the keys of a `key_by` go idle; None where that matters to nobody."""
     wanted = wanted.at(key)
     behind = [node for node in tree.below(key) if isinstance(node, n.Step) and node.given.key is key]
@@ -91,7 +91,7 @@ def _timed(behind: Sequence[n.GraphNode]) -> Iterator[tuple[n.KeyedAggregate, Ti
             yield node, node.window
 
 
-def _time(key: n.KeyBy, windows: Sequence[tuple[n.KeyedAggregate, TimeWindow]], wanted: Wanted) -> Any:
+def _time(key: n.KeyBy, windows: Sequence[tuple[n.KeyedAggregate, TimeWindow]], wanted: IdleLimit) -> Any:
     """The field that is the time: as asked for, or that of all windows by time where they have one."""
     if wanted.time is not None:
         return wanted.time
@@ -162,6 +162,6 @@ def _milliseconds(given: Any) -> int:
     return max(1, round(1000 * seconds))
 
 
-def _refuse_below(expire_after: Any, wanted: Wanted) -> None:
+def _refuse_below(expire_after: Any, wanted: IdleLimit) -> None:
     if expire_after is not None and expire_after <= 0:
         raise GraphError(f"{OPERATOR}: expire_after= must be more than 0; got {wanted.expire_after!r}")

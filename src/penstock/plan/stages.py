@@ -51,7 +51,7 @@ class Exchange:
 
 
 @dataclass(frozen=True, eq=False)
-class Output:
+class StageOutput:
     """What leaves a stage: for another stage, or as the result of a leaf. With `has_places` it must be put in order."""
 
     send: n.Send
@@ -66,7 +66,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class Meeting:
+class StageMeeting:
     """Streams that meet by place as they arrive at a stage, without the nodes that they come from.
 
     `fields` are those that what was brought together has, of the sides or, where `present`, about them. `fill` is what
@@ -81,7 +81,7 @@ class Meeting:
     present: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, meet: n.Meet, names: set[str]) -> Meeting:
+    def of(cls, meet: n.Meet, names: set[str]) -> StageMeeting:
         """What a node does with the fields of these names."""
         if not isinstance(meet, n.Join):
             return cls(meet.label, True, True, {name: t for name, t in meet.shape.fields.items() if name in names})
@@ -97,8 +97,8 @@ class Stage:
     number: int
     level: int
     reads: Exchange | None
-    outputs: list[Output] = field(default_factory=list)
-    meeting: Meeting | None = None
+    outputs: list[StageOutput] = field(default_factory=list)
+    meeting: StageMeeting | None = None
     """How streams meet that arrive here from several stages."""
     sides: tuple[Exchange, ...] = ()
     """Those streams. Invariant: `reads` is the first of them."""

@@ -50,13 +50,13 @@ class RunPart:
         return len(self.homes) > 1
 
     @property
-    def fed(self) -> tuple[Segment, ...]:
+    def inputs(self) -> tuple[Segment, ...]:
         """All that channels lead to: the sides where streams meet, else the loop; none, where it reads the source."""
         first = self.segments[0]
         return first.sides if first.sides else ((first,) if first.feeder is not None else ())
 
 
-def _planned(costs: NodeCosts, choice: RunChoice) -> Plan:
+def _plan_of(costs: NodeCosts, choice: RunChoice) -> Plan:
     """The plan of a run that chooses so, as far as it needs no loop to be written."""
     request = PlanRequest(width=choice.width)
     if choice.cores > 1:
@@ -73,7 +73,7 @@ class RunParts:
 
     def __init__(self, costs: NodeCosts, choice: RunChoice) -> None:
         self.costs, self.choice = costs, choice
-        self.plan = _planned(costs, choice)
+        self.plan = _plan_of(costs, choice)
         self.segments = self.plan.segments
         self.parts = self._parts()
         self.part_of = {segment: part for part in self.parts for segment in part.segments}
@@ -120,14 +120,14 @@ class RunParts:
         """For each part the channels that leave it, by what they lead to, and the part there."""
         takers: dict[RunPart, list[tuple[Segment, RunPart]]] = {part: [] for part in self.parts}
         for part in self.parts:
-            for fed in part.fed:
+            for fed in part.inputs:
                 assert fed.feeder is not None
                 takers[self.part_of[fed.feeder]].append((fed, part))
         return takers
 
     def feeders(self, part: RunPart) -> list[tuple[Segment, RunPart]]:
         """The channels that lead to a part, and the parts that they come from."""
-        return [(fed, self.part_of[fed.feeder]) for fed in part.fed if fed.feeder is not None]
+        return [(fed, self.part_of[fed.feeder]) for fed in part.inputs if fed.feeder is not None]
 
     def entry_core(self, part: RunPart) -> int:
         """Where what comes to a part is taken: before copies, where the part before is at home."""

@@ -15,7 +15,7 @@ import penstock as ps
 from penstock.graph.reference import Result
 from penstock.graph.tree import Tree
 from penstock.plan.cut import cut
-from penstock.plan.idle import Wanted
+from penstock.plan.idle import IdleLimit
 from penstock.plan.moving import moved_to
 from penstock.plan.stages import Cut
 from penstock.spark.driver.job_program import plan_program
@@ -64,7 +64,7 @@ class Running:
 
 
 def running(stream: ps.Stream, *, buckets: int = 2, ordered: bool = False, **wanted: Any) -> Running:
-    idle = Wanted(**wanted)
+    idle = IdleLimit(**wanted)
     made = cut([stream.node], is_ordered=ordered, idle=idle)
     refuse_idle(Tree((stream.node,)), made, idle)
     return Running(stream.node, made, buckets, hash_seed=7)  # as a checkpoint has one

@@ -23,7 +23,7 @@ import penstock.plan.cut as cutting
 from penstock.graph.reference import Result
 from penstock.graph.split import NoItems
 from penstock.plan.cut import cut
-from penstock.plan.idle import Idle, Wanted
+from penstock.plan.idle import Idle, IdleLimit
 from penstock.spark.streaming import pages
 from penstock.spark.streaming.arrived import ArrivedPiece as Arrived
 from penstock.spark.wire import SenderOrigin
@@ -193,7 +193,7 @@ def ended_differs(seed: int) -> str | None:
     case, chance = one_result(from_seed(seed)), random.Random(seed)
     is_ordered, kinds = chance.random() < 0.5, {type(given.signal) for given in case.control}
     with mock.patch.object(cutting, "idle_of", lambda *_: Idle(None, expire_after=1)):
-        made = cut(case.leaves, list(kinds), is_ordered=is_ordered, idle=Wanted())
+        made = cut(case.leaves, list(kinds), is_ordered=is_ordered, idle=IdleLimit())
     if made.is_whole or not made.exchanges or any(exchange.kind == "whole" for exchange in made.exchanges):
         return None
     wanted = expected(case)

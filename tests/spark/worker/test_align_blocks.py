@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.engine.intake import Arrival
-from penstock.plan.stages import Meeting
+from penstock.plan.stages import StageMeeting
 from penstock.spark.worker.align_blocks import align_sides
 
 Side = dict[int, dict[str, Any]]
@@ -36,7 +36,7 @@ def arrivals(chance: random.Random, side: Side, names: tuple[str, ...]) -> Itera
         yield Arrival(pa.RecordBatch.from_pylist([side[p] for p in some], schema), (), np.array(some))
 
 
-def together(meeting: Meeting, sides: list[Side]) -> list[tuple[int, dict[str, Any]]]:
+def together(meeting: StageMeeting, sides: list[Side]) -> list[tuple[int, dict[str, Any]]]:
     found = []
     for place in sorted({place for side in sides for place in side}):
         here = [place in side for side in sides]
@@ -52,9 +52,9 @@ def together(meeting: Meeting, sides: list[Side]) -> list[tuple[int, dict[str, A
 
 JOINED = {name: t for name, t in FIELDS.items() if name not in "sl"}
 MEETINGS = {
-    "inner": Meeting("join", False, False, FIELDS),
-    "outer": Meeting("join", False, True, {**JOINED, "p": pa.bool_()}, FILL, ("o", "p", "q")),
-    "merge": Meeting("merge", True, True, {"s": pa.string(), "l": FIELDS["l"]}),
+    "inner": StageMeeting("join", False, False, FIELDS),
+    "outer": StageMeeting("join", False, True, {**JOINED, "p": pa.bool_()}, FILL, ("o", "p", "q")),
+    "merge": StageMeeting("merge", True, True, {"s": pa.string(), "l": FIELDS["l"]}),
 }
 
 

@@ -139,7 +139,10 @@ def test_the_memory_of_table_1() -> None:
     for core, blocks in zip(CORES.values(), rows[1::2], strict=True):
         for step, held in list(enumerate(blocks))[1:]:
             run = simulate(block_by_block(), until=step)
-            assert 2 - run.left(f"memory of {core}") == (0 if held == "-" else len(held.split(","))), (core, step)
+            assert 2 - run.tokens_left(f"memory of {core}") == (0 if held == "-" else len(held.split(","))), (
+                core,
+                step,
+            )
 
 
 def test_the_timeline_of_figure_8b() -> None:

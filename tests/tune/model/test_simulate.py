@@ -209,7 +209,7 @@ def test_a_net_that_stops_names_the_places_that_lack_tokens() -> None:
         simulate(chain)
     run = simulate(chain, may_stop=True)
     assert run.has_stopped
-    assert (run.end, run.left("made"), run.count("make")) == (2, 3, 3)
+    assert (run.end, run.tokens_left("made"), run.count("make")) == (2, 3, 3)
 
 
 def test_time_must_pass() -> None:

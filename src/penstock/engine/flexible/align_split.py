@@ -15,11 +15,11 @@ import numpy as np
 
 from penstock.engine.actor import Actor
 from penstock.engine.ensemble import Ensemble
-from penstock.engine.flexible.select_stream import End, Entry, Reached, Run
+from penstock.engine.flexible.select_stream import CopyRun, End, Entry, Reached
 from penstock.engine.flexible.split_policy import Policy
 from penstock.engine.flexible.split_side import Side, frontier
 from penstock.engine.joint import Sides
-from penstock.engine.loop import Output
+from penstock.engine.loop import FiringOutput
 from penstock.engine.statistics import Firing
 from penstock.kernels.credit import CREDIT
 from penstock.plan.heartbeat.clocks import BEFORE, ITEM, STEPS
@@ -27,7 +27,7 @@ from penstock.plan.segment import Segment
 
 
 @dataclass(frozen=True)
-class Cut:
+class SidesCut:
     """A place in all sides: the row and the mark that come next in each."""
 
     rows: tuple[int, ...]
@@ -109,7 +109,7 @@ class JoinSplit(Actor):
 
     # A firing
 
-    def fire(self) -> Output:
+    def fire(self) -> FiringOutput:
         """Hand out an ensemble of each side, as far as it is decided and there is room."""
         started, taken = self.clock(), self._taken()
         start = at = _start(taken)
@@ -126,9 +126,9 @@ class JoinSplit(Actor):
             self._finish()
         items = sum(at.rows) - sum(start.rows)
         self.count(started, items, items >= self.width, dealt, items)
-        return Output()
+        return FiringOutput()
 
-    def _give(self, copy: int, taken: Sequence[Ensemble], at: Cut) -> Cut:
+    def _give(self, copy: int, taken: Sequence[Ensemble], at: SidesCut) -> SidesCut:
         """Send a copy what it has room for, as a run; where that ends."""
         stops, lasts = _limits(taken, self.width)
         for number, (side, room) in enumerate(zip(self.sides, self._room(copy), strict=True)):
@@ -140,7 +140,7 @@ class JoinSplit(Actor):
         if not _holds_something(taken, at, cut):
             return cut
         known = [side.begin(copy, self.place) for side in self.sides]
-        self.selected.append(Run(copy, self.number, known[0]))
+        self.selected.append(CopyRun(copy, self.number, known[0]))
         for number, side in enumerate(self.sides):
             side.give(copy, taken[number], at.rows[number], cut.rows[number], at.marks[number], cut.marks[number])
         self.place = max(self.place, self._next_place(taken, cut))
@@ -154,7 +154,7 @@ class JoinSplit(Actor):
     def _taken(self) -> list[Ensemble]:
         return [channel.take(channel.queued) for channel in self.input.channels]
 
-    def _decided(self, taken: Sequence[Ensemble], at: Cut, stops: Sequence[int], lasts: Sequence[int]) -> Cut:
+    def _decided(self, taken: Sequence[Ensemble], at: SidesCut, stops: Sequence[int], lasts: Sequence[int]) -> SidesCut:
         """How far all sides can go together, up to these rows and marks."""
         channels = self.input.channels
         numbers = [channel.progress.clocks.index(self.input.clock) for channel in channels]
@@ -178,9 +178,9 @@ class JoinSplit(Actor):
             rows,
             marks,
         )
-        return Cut(tuple(rows.tolist()), tuple(marks.tolist()))
+        return SidesCut(tuple(rows.tolist()), tuple(marks.tolist()))
 
-    def _next_place(self, taken: Sequence[Ensemble], at: Cut) -> int:
+    def _next_place(self, taken: Sequence[Ensemble], at: SidesCut) -> int:
         """Where the first stands of what any side has next."""
         found = []
         for side, each, row, mark in zip(self.sides, taken, at.rows, at.marks, strict=True):
@@ -189,7 +189,7 @@ class JoinSplit(Actor):
 
     # What is told
 
-    def _come_to(self, taken: Sequence[Ensemble], at: Cut) -> None:
+    def _come_to(self, taken: Sequence[Ensemble], at: SidesCut) -> None:
         """All before a cut has been dealt with."""
         place = self._next_place(taken, at)
         self.input.place = max(self.input.place, place - ITEM + BEFORE if place % STEPS == ITEM else place)
@@ -215,8 +215,8 @@ class JoinSplit(Actor):
         return found
 
 
-def _start(taken: Sequence[Ensemble]) -> Cut:
-    return Cut(tuple(each.start for each in taken), tuple(each.first_mark for each in taken))
+def _start(taken: Sequence[Ensemble]) -> SidesCut:
+    return SidesCut(tuple(each.start for each in taken), tuple(each.first_mark for each in taken))
 
 
 def _limits(taken: Sequence[Ensemble], width: int) -> tuple[list[int], list[int]]:
@@ -224,13 +224,13 @@ def _limits(taken: Sequence[Ensemble], width: int) -> tuple[list[int], list[int]
     return [min(each.stop, each.start + width) for each in taken], [each.last_mark for each in taken]
 
 
-def _is_end(taken: Sequence[Ensemble], at: Cut) -> bool:
+def _is_end(taken: Sequence[Ensemble], at: SidesCut) -> bool:
     """Whether all sides have ended, and nothing is left of them."""
     stops, lasts = tuple(each.stop for each in taken), tuple(each.last_mark for each in taken)
-    return all(each.is_last for each in taken) and at == Cut(stops, lasts)
+    return all(each.is_last for each in taken) and at == SidesCut(stops, lasts)
 
 
-def _holds_something(taken: Sequence[Ensemble], at: Cut, cut: Cut) -> bool:
+def _holds_something(taken: Sequence[Ensemble], at: SidesCut, cut: SidesCut) -> bool:
     """Whether between two cuts there is more than messages of credit."""
     marks = (each.kinds[mark:last] for each, mark, last in zip(taken, at.marks, cut.marks, strict=True))
     return at.rows != cut.rows or any((kinds != CREDIT).any() for kinds in marks)

@@ -13,11 +13,11 @@ from typing import Any
 
 from penstock.engine.actor import Actor
 from penstock.engine.ensemble import Ensemble
-from penstock.engine.flexible.select_stream import End, Entry, Reached, Run, Until
+from penstock.engine.flexible.select_stream import CopyRun, End, Entry, Reached, Until
 from penstock.engine.flexible.split_policy import Policy
 from penstock.engine.flexible.split_side import LAST, Side
 from penstock.engine.joint import Sides
-from penstock.engine.loop import Output
+from penstock.engine.loop import FiringOutput
 from penstock.engine.statistics import Firing
 from penstock.kernels.credit import CREDIT
 from penstock.plan.heartbeat.clocks import BEFORE, ITEM, STEPS
@@ -43,7 +43,7 @@ class BetaSplit(Actor):
         super().__init__(segment, name, width, clock, trace)
         self.is_late = is_late
         self.side, self.input, self.sinks = side, Sides([side.source], side.clock), list[Any]()
-        self.run: Run | None = None
+        self.run: CopyRun | None = None
         """The run that is under way."""
 
     @property
@@ -85,11 +85,11 @@ class BetaSplit(Actor):
         for copy in self.side.copies:
             copy.end()
 
-    def _consume(self, started: float, taken: Ensemble, row: int, mark: int) -> Output:
+    def _consume(self, started: float, taken: Ensemble, row: int, mark: int) -> FiringOutput:
         items = row - taken.start
         dealt = self.side.source.consume(items, mark - taken.first_mark)
         self.count(started, items, items >= self.width, dealt, items)
-        return Output()
+        return FiringOutput()
 
 
 class FirstSplit(BetaSplit):
@@ -137,7 +137,7 @@ class FirstSplit(BetaSplit):
     def _in_order(self) -> list[int]:
         return self.policy.in_order([self.policy.room(channel) for channel in self.side.copies])
 
-    def fire(self) -> Output:
+    def fire(self) -> FiringOutput:
         """Hand out one ensemble, as far as there is room."""
         started, taken = self.clock(), self._taken()
         row, mark, most = taken.start, taken.first_mark, min(taken.stop, taken.start + self.width)
@@ -174,7 +174,7 @@ class FirstSplit(BetaSplit):
 
     def _send(self, copy: int, taken: Ensemble, row: int, stop: int, mark: int, last: int) -> None:
         if self.run is None:
-            self.run = Run(copy, self.number, self.side.begin(copy, self.place))
+            self.run = CopyRun(copy, self.number, self.side.begin(copy, self.place))
             self.selected.append(self.run)
         self.side.give(copy, taken, row, stop, mark, last)
 
@@ -242,7 +242,7 @@ class NextSplit(BetaSplit):
         if self.run is not None:
             return self.side.has_room(self.run.copy) or self._is_through()
         first = self.entries[0] if self.entries else None
-        return not isinstance(first, Run) or self.side.room_marks(first.copy) >= 0
+        return not isinstance(first, CopyRun) or self.side.room_marks(first.copy) >= 0
 
     @property
     def _told(self) -> int:
@@ -255,7 +255,7 @@ class NextSplit(BetaSplit):
         at = (taken.start, taken.first_mark)
         return self._next_place(taken, *at) >= self.until.place or at == (taken.stop, taken.last_mark)
 
-    def fire(self) -> Output:
+    def fire(self) -> FiringOutput:
         """Follow the select stream as far as there is something to send, and room."""
         started, taken = self.clock(), self._taken()
         row, mark = taken.start, taken.first_mark
@@ -280,7 +280,7 @@ class NextSplit(BetaSplit):
         """Take note of what has been selected; whether a run is under way."""
         while self.entries:
             entry = self.entries[0]
-            if isinstance(entry, Run) and self.run is None and self.side.room_marks(entry.copy) >= 0:
+            if isinstance(entry, CopyRun) and self.run is None and self.side.room_marks(entry.copy) >= 0:
                 self.run, self.until = entry, Until(0, False)
                 self.side.begin(entry.copy, self.place)
             elif isinstance(entry, Until) and not self.until.is_end:

@@ -11,8 +11,8 @@ import numpy as np
 from penstock.engine.actor import Actor, Several
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
-from penstock.engine.flexible.select_stream import End, Entry, Reached, Run, Until
-from penstock.engine.loop import Output
+from penstock.engine.flexible.select_stream import CopyRun, End, Entry, Reached, Until
+from penstock.engine.loop import FiringOutput
 from penstock.engine.piece import Piece, piece_of, put
 from penstock.engine.sinks import ChannelSink
 from penstock.engine.statistics import Firing
@@ -40,7 +40,7 @@ class Copies(Several):
     def _told(self, clock: str) -> int:
         """How far the run under way has come, where its copy says so, and all that it gave before has been taken."""
         first = self.entries[0] if self.entries else None
-        copy = self.channels[first.copy] if isinstance(first, Run) else None
+        copy = self.channels[first.copy] if isinstance(first, CopyRun) else None
         return copy.progress.told[clock] if copy is not None and copy.is_all(copy.data.start, copy.control.start) else 0
 
     @property
@@ -103,7 +103,7 @@ class FlexMerge(Actor):
         if self.is_finished or not self.input.entries:
             return False
         entry = self.input.entries[0]
-        if not isinstance(entry, Run):
+        if not isinstance(entry, CopyRun):
             return True
         copy = self.input.channels[entry.copy]
         return copy.ready() > 0 or copy.has_marks
@@ -116,17 +116,17 @@ class FlexMerge(Actor):
     def awaited(self) -> int | None:
         """The copy that has the run under way; None where the select stream has to go on first."""
         first = self.input.entries[0] if self.input.entries else None
-        return first.copy if isinstance(first, Run) else None
+        return first.copy if isinstance(first, CopyRun) else None
 
     # A firing
 
-    def fire(self) -> Output:
+    def fire(self) -> FiringOutput:
         """Go on with the first run of the select stream, or with what is told behind it."""
-        started, output = self.clock(), Output()
+        started, output = self.clock(), FiringOutput()
         items = marks = 0
         if self.has_work and self.has_room:
             entry = self.input.entries[0]
-            if isinstance(entry, Run):
+            if isinstance(entry, CopyRun):
                 items, marks = self._go_on(entry)
             else:
                 self.input.entries.popleft()
@@ -143,7 +143,7 @@ class FlexMerge(Actor):
             self.is_finished = True
             self.channel.end()
 
-    def _go_on(self, entry: Run) -> tuple[int, int]:
+    def _go_on(self, entry: CopyRun) -> tuple[int, int]:
         """Hand on what there is of a run, as far as there is room."""
         if not self.is_begun:
             self.is_begun, self.known = True, entry.known
@@ -160,7 +160,7 @@ class FlexMerge(Actor):
             self.is_begun = False
         return row - taken.start, len(piece.kinds)
 
-    def _reach(self, taken: Ensemble, copy: Channel, entry: Run) -> tuple[int, int, bool]:
+    def _reach(self, taken: Ensemble, copy: Channel, entry: CopyRun) -> tuple[int, int, bool]:
         """How far to go: to the end of the run, or as far as there is room."""
         kinds = taken.kinds[taken.first_mark : taken.last_mark]
         (ends,) = np.nonzero(kinds == SIGNAL + self.run_end)

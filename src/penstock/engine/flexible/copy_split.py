@@ -17,9 +17,9 @@ from penstock.engine.actor import Actor
 from penstock.engine.channel import Channel
 from penstock.engine.ensemble import Ensemble
 from penstock.engine.flexible.open_regions import Opened, followed, opening
-from penstock.engine.flexible.select_stream import End, Entry, Reached, Run
+from penstock.engine.flexible.select_stream import CopyRun, End, Entry, Reached
 from penstock.engine.flexible.split_policy import Policy
-from penstock.engine.loop import Output
+from penstock.engine.loop import FiringOutput
 from penstock.engine.piece import Piece, marked, piece_of, put, put_signal, without_credit
 from penstock.engine.statistics import Firing
 from penstock.plan.segment import Segment
@@ -92,9 +92,9 @@ class FlexSplit(Actor):
 
     # A firing
 
-    def fire(self) -> Output:
+    def fire(self) -> FiringOutput:
         """Hand out one ensemble, as far as there is room."""
-        started, output = self.clock(), Output()
+        started, output = self.clock(), FiringOutput()
         taken = self.input.take(self._most())
         row, mark = taken.start, taken.first_mark
         for copy in self.policy.in_order([self.policy.room(channel) for channel in self.copies]):
@@ -144,7 +144,7 @@ class FlexSplit(Actor):
         self._end_run()
         self.current = copy
         known = self._catch_up(copy)
-        self.selected.append(Run(copy, self.number, known))
+        self.selected.append(CopyRun(copy, self.number, known))
 
     def _end_run(self) -> None:
         if self.current is not None:

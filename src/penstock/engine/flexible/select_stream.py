@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CopyRun:
     """The next run: the copy that has it, its number, and how many marks stand before it that were told before.
 
     A copy that takes a run in the middle of a region is told first of the regions that are open, and of those that it
@@ -47,4 +47,4 @@ class End:
     """There are no more runs."""
 
 
-Entry = Run | Until | Reached | End
+Entry = CopyRun | Until | Reached | End

@@ -93,7 +93,7 @@ class Lines(Split):
         )
         given = constants(self.range.file, self.fields.layout.keys)
         given[self.fields.file or ""] = pa.scalar(self.range.file.path)
-        scratch = Scratch()
+        scratch = LineMemory()
         for block in blocks(self.range):
             if not is_tolerant:
                 refuse_bad_text(block)
@@ -136,7 +136,7 @@ def _fault_column(block: LineBlock, bad: dict[int, tuple[int, int]], rows: int) 
     return pa.array(told, pa.string())
 
 
-class Scratch:
+class LineMemory:
     """Memory that is used again for each block: only as much of it as there are lines is ever touched."""
 
     def __init__(self) -> None:

@@ -24,7 +24,7 @@ from penstock.graph.sink import SparkSink
 from penstock.graph.tree import At, Tree, check_signals
 from penstock.graph.watermarks import user_signals_at, with_watermarks
 from penstock.plan.cut import cut
-from penstock.plan.idle import Wanted
+from penstock.plan.idle import IdleLimit
 from penstock.plan.moving import without_items
 from penstock.plan.stages import Cut, Exchange
 from penstock.spark.dataframe import FrameItems, local_path, refuse_unordered, result_rows, spark_schema
@@ -107,7 +107,7 @@ class StreamQuery:
         self.files_per_batch = whole_number("start", "files_per_batch", files_per_batch)
         self.control = check_signals(self.tree, control)
         self.signals = {signal.__name__: signal for node in self.tree.nodes for signal in user_signals_at(node)}
-        idle = Wanted(time, expire_after)
+        idle = IdleLimit(time, expire_after)
         self.cut = self._cut(ordered, idle)
         refuse_idle(self.tree, self.cut, idle)
         self.sink = sink_of(sink, leaf, format, options)
@@ -158,7 +158,7 @@ class StreamQuery:
         is_counted = not isinstance(self.sink, SparkSink)
         return {"id": uuid.uuid4().hex[:16], "hash_seed": hash_seed, "is_counted": is_counted}
 
-    def _cut(self, ordered: bool, idle: Wanted) -> Cut:
+    def _cut(self, ordered: bool, idle: IdleLimit) -> Cut:
         signals = list(self.signals.values())
         how: dict[str, Any] = {"is_ordered": ordered, "idle": idle, "is_guarded": self.is_guarded}
         if isinstance(self.items, FileItems):

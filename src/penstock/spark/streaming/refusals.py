@@ -10,13 +10,13 @@ from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.tree import Tree
 from penstock.graph.window import WholeWindow
-from penstock.plan.idle import Wanted, names_of
+from penstock.plan.idle import IdleLimit, names_of
 from penstock.plan.stages import Cut
 
-NO_EXPIRY = Wanted()
+NO_EXPIRY = IdleLimit()
 
 
-def refuse_endings(tree: Tree, wanted: Wanted = NO_EXPIRY) -> None:
+def refuse_endings(tree: Tree, wanted: IdleLimit = NO_EXPIRY) -> None:
     """Refuse what only the end of a stream would give: a running stream has none, and its keys end only if asked to."""
     for node in tree.nodes:
         if isinstance(node, n.Step) and not _ends(node, wanted):
@@ -49,12 +49,12 @@ def _refuse_without_late(tree: Tree) -> None:
 _HAVE_KEYS = "put a key_by before it and "
 
 
-def _ends(node: n.Step, wanted: Wanted) -> bool:
+def _ends(node: n.Step, wanted: IdleLimit) -> bool:
     key = node.given.key
     return key is not None and wanted.at(key).expire_after is not None
 
 
-def refuse_idle(tree: Tree, made: Cut, wanted: Wanted) -> None:
+def refuse_idle(tree: Tree, made: Cut, wanted: IdleLimit) -> None:
     """Refuse ends that never come, unless keys end by themselves; and what is wanted in vain."""
     keys = [node for node in tree.nodes if isinstance(node, n.KeyBy)]
     for option, value in (("time", wanted.time), ("expire_after", wanted.expire_after)):
@@ -82,7 +82,7 @@ def _refuse_unknown(option: str, value: object, keys: list[n.KeyBy]) -> None:
             )
 
 
-def _refuse_idle_time(made: Cut, keys: list[n.KeyBy], wanted: Wanted) -> None:
+def _refuse_idle_time(made: Cut, keys: list[n.KeyBy], wanted: IdleLimit) -> None:
     time = wanted.time
     if isinstance(time, str) and keys and not any(time in key.given.fields for key in keys):
         key = keys[0]
@@ -98,7 +98,7 @@ def _refuse_idle_time(made: Cut, keys: list[n.KeyBy], wanted: Wanted) -> None:
         )
 
 
-def _refuse_two_units(made: Cut, wanted: Wanted) -> None:
+def _refuse_two_units(made: Cut, wanted: IdleLimit) -> None:
     """Refuse one number that would be a time of the items at one `key_by`, and seconds of the clock at another."""
     after, by_key = wanted.expire_after, [(e.keys, e.idle.time) for e in made.exchanges if e.idle is not None]
     if after is None or isinstance(after, (Mapping, timedelta)):
@@ -117,7 +117,7 @@ def _key(names: tuple[str, ...]) -> str | tuple[str, ...]:
     return names[0] if len(names) == 1 else names
 
 
-def _refuse_expiry(made: Cut, wanted: Wanted) -> None:
+def _refuse_expiry(made: Cut, wanted: IdleLimit) -> None:
     for node, reason in _nodes_with_state(made, wanted):
         raise GraphError(
             f"start: expire_after= ends keys that are spread over buckets; {node.label} runs in one task, because "
@@ -129,7 +129,7 @@ def _refuse_expiry(made: Cut, wanted: Wanted) -> None:
         )
 
 
-def _nodes_with_state(made: Cut, wanted: Wanted) -> Iterator[tuple[n.GraphNode, str]]:
+def _nodes_with_state(made: Cut, wanted: IdleLimit) -> Iterator[tuple[n.GraphNode, str]]:
     """The nodes whose keys are to end, but that are in one task with the whole stream, and why."""
     for stage in made.stages:
         for node in () if stage.is_keyed else Tree(stage.leaves).nodes:

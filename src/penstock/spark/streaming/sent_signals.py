@@ -28,7 +28,7 @@ _ARRAY = re.compile(r"array of (\d+) (int|float)")
 class SignalPosition:
     """Where a signal stands: before the item of an index, as far as that is known, and in which micro-batch.
 
-    >>> print(Place(7, 1200), "|", Place(7, None))
+    >>> print(SignalPosition(7, 1200), "|", SignalPosition(7, None))
     before item 1200, in batch 7 | in batch 7
     """
 

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.engine.intake import Arrival
-from penstock.plan.stages import Meeting
+from penstock.plan.stages import StageMeeting
 
 
-def align_sides(meeting: Meeting, sides: Sequence[Iterator[Arrival]]) -> Iterator[Arrival]:
+def align_sides(meeting: StageMeeting, sides: Sequence[Iterator[Arrival]]) -> Iterator[Arrival]:
     """What comes of several streams, each in the order of its places, where they meet."""
     heads = [next(side, None) for side in sides]
     while True:
@@ -51,7 +51,7 @@ def _slice(given: Arrival, start: int, stop: int) -> Arrival | None:
     return Arrival(given.rows.slice(start, stop - start), (), _places(given)[start:stop]) if start < stop else None
 
 
-def _merge(meeting: Meeting, parts: Sequence[Arrival | None]) -> Arrival:
+def _merge(meeting: StageMeeting, parts: Sequence[Arrival | None]) -> Arrival:
     """All items in the order of their places; of one place, in the order of the sides."""
     here = [part for part in parts if part is not None]
     places = np.concatenate([_places(part) for part in here])
@@ -60,7 +60,7 @@ def _merge(meeting: Meeting, parts: Sequence[Arrival | None]) -> Arrival:
     return Arrival(rows, (), places[order])
 
 
-def _join(meeting: Meeting, parts: Sequence[Arrival | None]) -> Arrival:
+def _join(meeting: StageMeeting, parts: Sequence[Arrival | None]) -> Arrival:
     """One item for each place that all sides have, or any."""
     given = [np.empty(0, np.int64) if part is None else _places(part) for part in parts]
     places = np.unique(np.concatenate(given))
@@ -74,7 +74,7 @@ def _join(meeting: Meeting, parts: Sequence[Arrival | None]) -> Arrival:
 
 
 def _column(
-    meeting: Meeting,
+    meeting: StageMeeting,
     name: str,
     t: pa.DataType,
     parts: Sequence[Arrival | None],

@@ -12,7 +12,7 @@ from penstock.engine.build import Runner
 from penstock.engine.intake import Arrival, Batch
 from penstock.engine.run import Run
 from penstock.graph.record import Signal
-from penstock.plan.stages import Output, Stage
+from penstock.plan.stages import Stage, StageOutput
 from penstock.spark.wire import SenderOrigin
 from penstock.spark.worker.block_writer import BlockWriter
 
@@ -107,7 +107,7 @@ class Program:
         """Whether items on which a step fails are skipped."""
         return self.options.get("on_error") == "skip"
 
-    def writer(self, stage: Stage, output: Output, sender: int) -> BlockWriter | ResultWriter:
+    def writer(self, stage: Stage, output: StageOutput, sender: int) -> BlockWriter | ResultWriter:
         """What takes an output of a task of a stage."""
         if output.stage is None:
             assert output.leaf is not None
@@ -126,6 +126,6 @@ class Program:
         )
 
 
-def sender_of(output: Output, task: int) -> int:
+def sender_of(output: StageOutput, task: int) -> int:
     """The number of a sender: of a task and, where streams meet that it sends to, of a side."""
     return output.side << SIDE_BITS | task

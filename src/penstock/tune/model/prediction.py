@@ -89,7 +89,7 @@ def _check_progress(platform: Platform, run: NetRun) -> None:
     stuck = [task.name for task in platform.tasks if rate(platform, run, task) == 0]
     if not stuck:
         return
-    missing = lacking(run.net, map(run.left, (place.name for place in run.net.places)))
+    missing = lacking(run.net, map(run.tokens_left, (place.name for place in run.net.places)))
     places = [place for place, names in missing.items() if not {name for name in names if run.count(name)}]
     raise ModelError(
         f"predict: each task must get on in the time simulated; not so {quoted(stuck)} in {run.firings:,} firings; "

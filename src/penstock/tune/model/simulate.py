@@ -98,7 +98,7 @@ class NetRun:
         """The share of the time in which a place held no token."""
         return Fraction(int(self._empty[self._at(place)]), self.net.ticks) / self.time
 
-    def left(self, place: str) -> int:
+    def tokens_left(self, place: str) -> int:
         """The tokens in a place at the end."""
         return int(self._tokens[self._at(place)])
 

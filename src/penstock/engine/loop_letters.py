@@ -17,10 +17,13 @@ from penstock.engine.sinks import Inputs, ResultSink
 from penstock.graph import nodes as n
 from penstock.graph import types
 from penstock.graph.function import Function
+from penstock.graph.hidden import HiddenField
 from penstock.graph.letters import Letter, fault_text, letter, reason
 from penstock.graph.source import to_plain
 from penstock.kernels import guard as guards
 
+STATE = HiddenField.of("state")
+"""The state before the item that failed."""
 ROOM = 1024
 """How many letters a node holds before they are handed out."""
 Caught = dict[int, deque[BaseException]]
@@ -38,12 +41,12 @@ class LetterSink(ResultSink):
     def arrays(self) -> dict[str, np.ndarray]:
         arrays = super().arrays()
         if self.sink.saved is not None:
-            arrays[self.sink.saved_array] = self.held.of("#state", self.room, self.sink.saved.layout.dtype)
+            arrays[self.sink.saved_array] = self.held.of(STATE, self.room, self.sink.saved.layout.dtype)
         return arrays
 
     def letters(self, code: GeneratedLoop, inputs: Inputs, used: int, caught: Caught | None) -> list[Letter]:
         """What was noted. `caught` is what functions raised, in this order, where it is known."""
-        states = None if self.sink.saved is None else self.held.held["#state"][:used].copy()
+        states = None if self.sink.saved is None else self.held.held[STATE][:used].copy()
         rows = self.batch(inputs, used, 0, 0)
         columns = {name: to_plain(rows.column(name)) for name in rows.schema.names}
         which, indices = columns.pop(WHICH), columns.pop(n.PLACE)
