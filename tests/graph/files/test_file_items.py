@@ -89,7 +89,7 @@ def test_a_file_that_arrives_is_read_as_in_a_batch(tmp_path: Path, kind: Kind, a
     expected = rows_of(kind.read(tmp_path / "2"))
     assert len(expected) == 20
     task = in_a_task(items)
-    second = task.arrived(str(tmp_path / "2"))
+    second = task.arrived_file(str(tmp_path / "2"))
     assert read(task, [second], about_bytes) == expected
     one = next(iter(expected[0]))
     assert read(task, [second], about_bytes, [one]) == [{one: row[one]} for row in expected]
@@ -128,7 +128,7 @@ def test_partition_folders_below_the_path(tmp_path: Path, kind: Kind) -> None:
     assert read(in_a_task(items), [file]) == [expected | {"day": 2}]
     assert items.arrived_file(f"{tmp_path}/top=1/day=__HIVE_DEFAULT_PARTITION__/b").keys == (("day", None),)
     plain = items_of(kind.read(tmp_path / "top=1", partitions=False))
-    assert read(plain, [plain.arrived(file.path)]) == [expected]
+    assert read(plain, [plain.arrived_file(file.path)]) == [expected]
 
 
 def test_partition_folders_that_do_not_fit(tmp_path: Path, kind: Kind) -> None:
@@ -211,7 +211,7 @@ def test_a_file_of_another_schema(tmp_path: Path, about_bytes: int) -> None:
             rows_of(kind.read(folder), about_bytes)
         with pytest.raises(ps.DataError) as later:
             task = in_a_task(items)
-            read(task, [task.arrived(str(folder / "b"))], about_bytes)
+            read(task, [task.arrived_file(str(folder / "b"))], about_bytes)
         assert str(later.value) == str(batch.value)
         assert f"file '{folder}/b'" in str(later.value)
 
@@ -230,7 +230,7 @@ def test_an_empty_folder(tmp_path: Path, kind: Kind, about_bytes: int) -> None:
     kind.write(tmp_path / "in" / "day=1" / "a", columns(0))
     task = in_a_task(items)
     expected = rows_of(kind.read(tmp_path / "in", partitions=False, **kind.options))
-    assert read(task, [task.arrived(f"file:{tmp_path}/in/day=1/a")], about_bytes) == expected != []
+    assert read(task, [task.arrived_file(f"file:{tmp_path}/in/day=1/a")], about_bytes) == expected != []
 
 
 def test_a_glob_that_fits_no_file_yet(tmp_path: Path, kind: Kind) -> None:
@@ -323,7 +323,7 @@ def test_a_file_of_zero_bytes_is_a_file_without_items(tmp_path: Path, kind: Kind
     assert rows_of(stream, about_bytes) == expected
     assert stream.collect(spark=False).to_pylist() == expected
     task = in_a_task(items_of(stream))
-    assert read(task, [task.arrived(str(tmp_path / name)) for name in "123"], about_bytes) == expected
+    assert read(task, [task.arrived_file(str(tmp_path / name)) for name in "123"], about_bytes) == expected
 
 
 def test_of_files_of_zero_bytes_alone_no_fields_can_be_inferred(tmp_path: Path, kind: Kind) -> None:
