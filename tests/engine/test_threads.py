@@ -144,7 +144,7 @@ def test_threads_that_all_wait_are_noticed() -> None:
     every = source.map(b=lambda v: v)
     stream = ps.align(none, every)
     options: dict[str, Any] = {"spark": False, "fuse": False, "capacity": 4, "batch_items": 1, "compile": False}
-    with pytest.raises(Exception, match="join"):
+    with pytest.raises(Exception, match="align"):
         stream.collect(**options, cores=2, heartbeat="never")
     assert no_threads_left()
     assert stream.collect(**options, cores=2).equals(right(stream))

@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.graph import nodes as n
-from penstock.graph.function import Function
 from penstock.graph.needs import needs
 from penstock.graph.tree import Tree
 from penstock.plan.heartbeat.clocks import Clocks, met_as_channels
@@ -268,11 +267,11 @@ class _Cutter:
         return None
 
     def is_interpreted(self, at: CutCandidate) -> str | None:
-        uncompiled = _uncompiled(at.node)
-        return f"{uncompiled[0].where} does not compile" if uncompiled and at.segment.nodes else None
+        uncompiled = next((each for each in at.node.functions if each.reason is not None), None)
+        return f"{uncompiled.where} does not compile" if uncompiled is not None and at.segment.nodes else None
 
     def compiles_again(self, at: CutCandidate) -> str | None:
-        if not _uncompiled(at.node) and at.segment.is_interpreted:
+        if at.segment.is_interpreted and all(each.reason is None for each in at.node.functions):
             return "the loop before is interpreted, and from here on everything compiles"
         return None
 
@@ -346,10 +345,6 @@ RULES = (
     _Cutter.compiles_again,
 )
 """All ways for a node to begin a segment of its own, in the order in which they are tried."""
-
-
-def _uncompiled(node: n.GraphNode) -> list[Function]:
-    return [function for function in node.functions if function.reason is not None]
 
 
 _LOOPS = (n.FlatMap, n.Through, n.Enumerate, n.KeyedAggregate, n.Merge)
