@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.graph.placed import flexible
 
 import penstock as ps
 from penstock.errors import FunctionError, GraphError
@@ -114,7 +115,7 @@ def test_seconds_are_counted_by_node() -> None:
 
 def test_a_timeline_is_drawn_from_it() -> None:
     first, second = pipeline()
-    second = second.flexible()
+    second = flexible(second)
     run = prepared(second.select("z"), ps.VirtualClock({first: 1, second: 2}), cores=2, width=2)
     run.collect()
     found = lanes(run.statistics())
@@ -128,19 +129,15 @@ def test_a_timeline_is_drawn_from_it() -> None:
 def graphs() -> dict[str, ps.Stream]:
     items = numbers()
     groups = items.map(g=lambda v: v // 7).regions(by="g")
-    signals = items.emit(Level, when=lambda v: v % 9 == 0, level=lambda v: v).map(w=lambda v: 2 * v).flexible()
+    signals = flexible(items.emit(Level, when=lambda v: v % 9 == 0, level=lambda v: v).map(w=lambda v: 2 * v))
     return {
-        "two in a row": items.map(w=lambda v: v * v)
-        .flexible()
-        .map(z=lambda w: w + 1)
-        .flexible()
-        .filter(lambda z: z > 9),
-        "flat_map": items.flat_map(some, to="w", at_most=2).flexible(2).map(z=lambda w: w + 1),
-        "in regions": groups.filter(lambda v: v % 2 == 0).flexible().map(z=lambda v, g: v + g).aggregate(s=ps.sum("z")),
+        "two in a row": flexible(flexible(items.map(w=lambda v: v * v)).map(z=lambda w: w + 1)).filter(lambda z: z > 9),
+        "flat_map": flexible(items.flat_map(some, to="w", at_most=2), 2).map(z=lambda w: w + 1),
+        "in regions": flexible(groups.filter(lambda v: v % 2 == 0)).map(z=lambda v, g: v + g).aggregate(s=ps.sum("z")),
         "signals": signals.map(n=lambda w, state: w + state.level, state=Held).on(
             Level, level=lambda signal: signal.level
         ),
-        "a side": ps.align(items.filter(lambda v: v % 2 == 0).flexible().map(a=lambda v: v), items.map(b=lambda v: v)),
+        "a side": ps.align(flexible(items.filter(lambda v: v % 2 == 0)).map(a=lambda v: v), items.map(b=lambda v: v)),
     }
 
 
@@ -189,7 +186,7 @@ def test_the_same_run_has_the_same_times() -> None:
 
 
 def test_an_error_names_the_item() -> None:
-    stream = numbers().map(w=lambda v: 1 // (v - 41)).flexible().map(z=lambda w: w)
+    stream = flexible(numbers().map(w=lambda v: 1 // (v - 41))).map(z=lambda w: w)
     for seed in range(3):
         with pytest.raises(FunctionError, match="41"):
             prepared(stream, delays(seed), cores=2, width=1 + seed).collect()
@@ -199,7 +196,7 @@ def test_an_error_names_the_item() -> None:
 
 
 def test_nodes_on_several_cores_take_a_block_at_a_time() -> None:
-    stream = numbers().map(w=lambda v: v * v).flexible().map(z=lambda w: w + 1)
+    stream = flexible(numbers().map(w=lambda v: v * v)).map(z=lambda w: w + 1)
     for clock in (ps.VirtualClock(), None):
         run = stream.prepare(
             spark=False,

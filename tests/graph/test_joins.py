@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 import pytest
+from tests.graph.placed import flexible, on_core
 
 import penstock as ps
 
@@ -302,6 +303,6 @@ def test_an_outer_join_does_not_take_what_is_filled_in_for_a_key() -> None:
 def test_a_join_with_its_key_may_be_flexible_and_have_a_core() -> None:
     s = letters()
     joined = ps.align(s.key_by("k").map(n=count, state=Count), s.filter(lambda v: v >= 0).key_by("k"))
-    for stream in (joined.flexible(), joined.on_core(1)):
+    for stream in (flexible(joined), on_core(joined, 1)):
         found = stream.map(z=count, state=Count).collect(spark=False, compile=False, fuse=False, cores=2)
         assert found["z"].to_pylist() == BY_KEY

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow.compute as pc
+from tests.graph.placed import flexible, on_core
 
 import penstock as ps
 from penstock.graph.watermarks import with_watermarks
@@ -91,7 +92,7 @@ def _cases(copies: int = 0, split: str = "central") -> ps.Stream:
     some, all_ = _two()
     by_case: dict[tuple[int, ...], Any] = {(0, 1): lambda a, b: a + b, (1,): lambda b: b}
     made = ps.align(some.select("a"), all_.select("b"), how=by_case, to="w")
-    return made.flexible(copies, split) if copies else made
+    return flexible(made, copies) if copies else made
 
 
 def _long() -> ps.Stream:
@@ -154,10 +155,10 @@ CASES: dict[str, Case] = {
     "functions by case": Case(lambda: (_cases(),), {"fuse": False}),
     "flexible join": Case(lambda: (_cases(1),), {"cores": 2}),
     "flexible join by itself": Case(lambda: (_cases(1, "beta"),), {"cores": 2, "capacity": 64}),
-    "flexible": Case(lambda: (ITEMS.map(w=lambda v: v + 1.0).flexible(2).filter(lambda w: w > 0),), {"cores": 3}),
-    "flexible result": Case(lambda: (ITEMS.map(w=lambda v: v + 1.0).flexible(1),), {"cores": 2}),
+    "flexible": Case(lambda: (flexible(ITEMS.map(w=lambda v: v + 1.0), 2).filter(lambda w: w > 0),), {"cores": 3}),
+    "flexible result": Case(lambda: (flexible(ITEMS.map(w=lambda v: v + 1.0), 1),), {"cores": 2}),
     "on cores": Case(
-        lambda: (ITEMS.filter(lambda v: v > 0).map(w=lambda v: v).on_core(1).filter(lambda w: w < 9),),
+        lambda: (on_core(ITEMS.filter(lambda v: v > 0).map(w=lambda v: v), 1).filter(lambda w: w < 9),),
         {"cores": 2, "block_items": 100},
     ),
     "measured": Case(

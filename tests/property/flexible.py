@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
+from tests.graph.placed import flexible
 from tests.property.builder import Builder, Point
 from tests.property.choose import Choose, Seeded
 from tests.property.data import choose_items
@@ -43,7 +44,7 @@ class FlexibleBuilder(Builder):
     def _named(self, text: str, stream: ps.Stream, point: Point) -> Point:
         if may_be_flexible(stream.node) and self.choose.boolean(FLEXIBLE):
             copies = self.choose.integer(1, max(1, self.cores - 1))
-            text, stream = f"{text}.flexible(copies={copies})", stream.flexible(copies)
+            text, stream = f"flexible({text}, {copies})", flexible(stream, copies)
         return super()._named(text, stream, point)
 
 

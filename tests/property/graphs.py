@@ -51,6 +51,7 @@ class Case:
         parts = [
             "from collections.abc import Iterator\nfrom math import inf, nan\n",
             "import numpy as np\nimport pyarrow as pa\nimport pyarrow.compute as pc\n\nimport penstock as ps",
+            "from tests.graph.placed import flexible",
             "from penstock.graph import reference\nfrom tests.property.data import plain_array",
             "from tests.property.records import *\n",
             *(f"\n{source}" for source in used(program).values()),

@@ -166,6 +166,6 @@ def test_a_seed_makes_one_graph_and_one_setting() -> None:
 
 
 def test_a_case_shrinks_to_one_flexible_node() -> None:
-    found = shrink(from_flexible_seed(3), lambda case: any(".flexible(" in line for line in case.lines))
+    found = shrink(from_flexible_seed(3), lambda case: any("flexible(" in line for line in case.lines))
     assert len(found.lines) <= 3
-    assert found.lines[-1].endswith(".flexible()")
+    assert "flexible(" in found.lines[-1]

@@ -96,7 +96,7 @@ def _by_segment(given: Mapping[Any, float], segments: Sequence[Segment]) -> dict
         if segment is None:
             raise GraphError(
                 f"VirtualClock: cost names {named.label}, which is in no loop of this run; name the stream that it "
-                f"has: flexible() and on_core() give another"
+                f"has: flexible= and mapping= give another"
             )
         found[segment] = found.get(segment, 0) + seconds
     return found

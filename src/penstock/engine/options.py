@@ -52,12 +52,12 @@ class Options:
     - `heartbeat`: where streams part and meet again, how many indices a node may go on by before it tells the next
       nodes how far it has come. Unless said, the plan chooses for each channel as many as are safe; 0 tells after each
       firing, and "never" leaves it out, so that a run may stop.
-    - `cores`: on how many threads the nodes are at work, each on one of them: nodes that follow each other share one.
-      `mapping` says which, a dict from streams to numbers of cores; or it is a profile of the graph, or the statistics
-      of another run of it, and the nodes are shared out so that all cores have about as much to do.
-    - `flexible`: a dict from streams to numbers of copies, for nodes that are not `flexible` in the graph. Or "auto",
-      which measures the first items of the source, unless `mapping` is a profile, shares out the nodes by that, and
-      makes the node flexible that gains the most by it, if any gains something.
+    - `cores`: on how many threads the nodes run, each on one of them: nodes that follow each other share one.
+      `mapping` places them: a dict from streams, or from names of steps, to numbers of cores; or it is a profile of the
+      graph, or the statistics of another run of it, and all cores get about as much to do.
+    - `flexible`: a dict from streams, or from names of steps, to numbers of copies. Or "auto", which measures the first
+      items of the source, unless `mapping` is a profile, places the nodes by that, and makes the node flexible that
+      gains the most by it, if any gains something.
     - `block_items`: on several cores, how many items make a block: a node takes at most so many at a time, and what
       comes of them passes to the next core at once; the split before a flexible node shares out so many at a time.
       Small blocks pass sooner and are shared out evenly, large ones cost less. Unless said, the width.

@@ -52,7 +52,7 @@ class Run(PreparedRun):
     ) -> None:
         """With `is_open` the batches need not end the stream: what the run remembers then is in `kept`.
 
-        `places`, where given, stand for what the graph asks for with `on_core` and `flexible`. `slots` are the numbers
+        `places`, where given, stand for what the graph has of cores and copies. `slots` are the numbers
         under which is kept what nodes remember, in their order; by default from 0 on. `letters_to` takes the letters of
         all items that were skipped, when the run has ended.
         """

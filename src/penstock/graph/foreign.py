@@ -74,6 +74,8 @@ METHODS = {
     "cache": "no need for it: write the result, and read it; or name several results in one ps.run(...)",
     "persist": "no need for it: write the result, and read it; or name several results in one ps.run(...)",
     "through": "process(operator, to=..., at_most=...)",
+    "flexible": "named('name'), and run with flexible={'name': copies}",
+    "on_core": "named('name'), and run with mapping={'name': core}",
     "profile": "penstock.tune.profile(stream)",
     "model": "penstock.tune.predict(stream, profile)",
     "advise": "penstock.tune.advise(stream, cores)",

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from penstock.errors import GraphError, SkippedWarning
 from penstock.graph import nodes
+from penstock.graph.placement import with_steps
 from penstock.graph.prepared_run import PreparedRun
 from penstock.graph.run_options import PrepareOptions, RunOptions
 from penstock.graph.tree import At, in_order
@@ -57,7 +58,7 @@ def prepare(
         raise GraphError("run: takes at least one stream; got none")
     leaves = tuple(stream.node for stream in streams)
     nodes.resolve(in_order(leaves))
-    given = _lettered(leaves, with_plan(leaves, options))
+    leaves, given = with_steps(leaves, _lettered(leaves, with_plan(leaves, options)))
     if _is_here(leaves, spark):
         from penstock.engine.run import Run
 

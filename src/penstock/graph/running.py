@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from penstock.errors import GraphError, PenstockError
 from penstock.graph import nodes
+from penstock.graph.placement import with_steps
 from penstock.graph.prepare import prepare, run, warn_of_skipped, with_plan
 from penstock.graph.prepared_run import PreparedRun
 from penstock.graph.run_options import PrepareOptions, RunOptions, StartOptions, WriteOptions
@@ -340,4 +341,5 @@ def _write(stream: Running, format: str, path: Any, spark: Any, options: Mapping
     from penstock.spark.driver.write import write
 
     nodes.resolve(in_order((stream.node,)))
-    return write(stream.node, format, path, spark, **with_plan((stream.node,), options))
+    (leaf,), given = with_steps((stream.node,), with_plan((stream.node,), options))
+    return write(leaf, format, path, spark, **given)

@@ -359,48 +359,31 @@ class Stream(Fields, Running):
 
         return split(self, routes, outputs, state)
 
-    def flexible(self, copies: int = 1, split: str = "central") -> Stream:
-        """Let copies of the node before help it, where nodes are at work on several cores and it falls behind.
-
-        The node must look at one item at a time and remember nothing. What it gives, and the order, stay the same.
-        Each copy is on another core. On Spark there are fewer copies where a task has fewer cores.
-
-        A join may be flexible too, with its functions. Each copy gets the same indices of all sides: `split` says who
-        shares them out. With "central" it is one for all sides, which looks at the room before the copies on all of
-        them. With "beta" each side has its own: that of the first decides, those of the others follow it and wait for
-        room. So no core has to see all sides, but some may wait longer.
-
-        >>> import penstock as ps
-        >>> items = ps.from_items([{"v": v} for v in range(5)])
-        >>> items.map(w=lambda v: v * v).flexible().collect(fuse=False, cores=2)["w"].to_pylist()
-        [0, 1, 4, 9, 16]
-        >>> odd, big = items.filter(lambda v: v % 2 == 1).map(a=lambda v: v), items.filter(lambda v: v > 2)
-        >>> cases = {(0, 1): lambda a: 10 * a, (1,): lambda v: -v}
-        >>> ps.align(odd, big, how=cases, to="w").flexible(split="beta").collect(cores=2)["w"].to_pylist()
-        [30, -4]
-        """
-        return Stream(nodes.flexible(self.node, copies, split))
-
-    def on_core(self, core: int) -> Stream:
-        """Put the node before on a core, where a run has several: it and what follows, up to the next `on_core`.
-
-        A run in this process must have that core. On Spark, how many a task has is known only there, so numbers begin
-        again behind the last: of two cores, core 3 is core 1. `explain` tells where that is so.
-
-        >>> import penstock as ps
-        >>> items = ps.from_items([{"v": v} for v in range(5)])
-        >>> run = items.map(w=lambda v: v * v).filter(lambda w: w > 3).on_core(1).prepare(spark=False, cores=2)
-        >>> run.collect()["w"].to_pylist(), len(run.statistics().nodes)
-        ([4, 9, 16], 2)
-        """
-        return Stream(nodes.on_core(self.node, core))
-
     def named(self, name: str) -> Stream:
-        """Name the step before, so that a checkpoint and the options of `start` know it by that name.
+        """Name the step before, for reports, for the options of a run, and for checkpoints.
 
-        A running stream that is started again with a changed graph finds the state of a named step under its name,
-        wherever the step is now; see `docs/streams.md`. What the step does is not changed.
+        `explain`, statistics and Spark's pages show the name. `mapping=`, `flexible=` and `context=` of a run may name
+        the step by it, and so may `expire_after=` and `time=` of `start`. A running stream that is started again with a
+        changed graph finds the state of a named step under its name, wherever the step is now; see `docs/streams.md`.
+        What the step does is not changed.
 
+        Parameters
+        ----------
+        name
+            A text that is not empty; each step should have its own.
+
+        Returns
+        -------
+        Stream
+            The same stream.
+
+        Raises
+        ------
+        GraphError
+            If it is no such text, or if there is no step before: a source has its name where it is made.
+
+        Examples
+        --------
         >>> import penstock as ps
         >>> class Total(ps.State):
         ...     sum: float
@@ -410,6 +393,9 @@ class Stream(Fields, Running):
         >>> items = ps.from_items([{"k": "a", "v": 1.0}, {"k": "a", "v": 2.0}])
         >>> items.key_by("k").map(sum=running, state=Total).named("totals").collect()["sum"].to_pylist()
         [1.0, 3.0]
+        >>> squares = items.map(w=lambda v: v * v).named("squares").filter(lambda w: w > 1)
+        >>> squares.collect(cores=2, fuse=False, flexible={"squares": 1})["w"].to_pylist()
+        [4.0]
         """
         return Stream(nodes.with_title(self.node, name))
 

@@ -54,9 +54,9 @@ class Segment:
     def name(self) -> str:
         """What stands for the segment in reports: its nodes."""
         if self.meet is not None:
-            return self.meet.label
+            return self.meet.heading
         whole = [self.entry] if isinstance(self.entry, n.MapColumns) else []
-        labels = [node.label for node in [*whole, *self.nodes]] or [self.entry.label]
+        labels = [node.heading for node in [*whole, *self.nodes]] or [self.entry.heading]
         return labels[0] if len(labels) == 1 else f"{labels[0]} … {labels[-1]}"
 
     @property

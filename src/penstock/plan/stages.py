@@ -138,7 +138,7 @@ class Cut:
         lines = []
         for stage in self.stages:
             nodes = [stage.meeting.label] if stage.meeting is not None else []
-            nodes += [node.label for node in Tree(stage.leaves).nodes if not isinstance(node, n.STAGE_KINDS)]
+            nodes += [node.heading for node in Tree(stage.leaves).nodes if not isinstance(node, n.STAGE_KINDS)]
             listed = ", ".join(nodes) or "nothing but handing on"
             if stage.reads is None:
                 over = f"all splits in one task, because {self.reason}" if self.is_whole else "every split by itself"

@@ -148,11 +148,11 @@ def _last_side(node: n.GraphNode) -> n.GraphNode:
 def _label(node: n.GraphNode) -> str:
     names = [name for function in node.functions[:1] if (name := _name(function)) != "<lambda>"]
     if isinstance(node, n.KeyedAggregate):
-        return f"{node.label} ({node.window})"
+        return f"{node.heading} ({node.window})"
     state = node.state.__name__ if isinstance(node, n.Stateful) and node.state is not None else None
     handled = sorted({h.signal.__name__ for h in node.handlers}) if isinstance(node, n.Stateful) else []
     extra = [*names, *([f"state {state}"] if state else []), *(f"on {signal}" for signal in handled)]
-    return f"{node.label} ({', '.join(extra)})" if extra else node.label
+    return f"{node.heading} ({', '.join(extra)})" if extra else node.heading
 
 
 def _name(function: Function) -> str:

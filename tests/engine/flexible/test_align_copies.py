@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 import pytest
+from tests.graph.placed import flexible
 from tests.property.builder import Builder, Point
 from tests.property.check import check_channels, try_many
 from tests.property.choose import Seeded
@@ -82,19 +83,19 @@ def some(v: int) -> Iterator[int]:
 
 def outputs() -> dict[str, tuple[ps.Stream, ...]]:
     items = numbers()
-    squares = items.map(w=lambda v: v * v).flexible()
+    squares = flexible(items.map(w=lambda v: v * v))
     odd, big = squares.split(lambda w: w % 2 == 1, lambda w: w > 99)
     low, high = squares.split(lambda w: (w < 50, w % 3 == 0), outputs=2)
-    fan = items.flat_map(some, to="w", at_most=2).flexible()
+    fan = flexible(items.flat_map(some, to="w", at_most=2))
     parts = fan.split(lambda w: w % 2 == 0, lambda w: w % 3 == 0)
-    signals = items.emit(Level, when=lambda v: v % 9 == 0, level=lambda v: v).map(w=lambda v: 2 * v).flexible()
-    groups = items.map(g=lambda v: v // 7).regions(by="g").filter(lambda v: v % 3 != 0).flexible()
-    columns = items.map_columns(lambda v: pc.add(v, 1), to={"w": int}).flexible()
+    signals = flexible(items.emit(Level, when=lambda v: v % 9 == 0, level=lambda v: v).map(w=lambda v: 2 * v))
+    groups = flexible(items.map(g=lambda v: v // 7).regions(by="g").filter(lambda v: v % 3 != 0))
+    columns = flexible(items.map_columns(lambda v: pc.add(v, 1), to={"w": int}))
     return {
         "two maps": (squares.map(a=lambda w: w + 1), squares.map(b=lambda w: -w)),
         "a result that feeds others": (squares, squares.map(a=lambda w: w + 1), squares.filter(lambda w: w > 9)),
         "split": (odd, big, odd.map(a=lambda w: w)),
-        "split by one function": (low, high.flexible(), squares),
+        "split by one function": (low, flexible(high), squares),
         "parts that meet": (ps.align(odd, big.map(b=lambda w: w)), squares),
         "parts of many that meet": (ps.merge(*parts), fan),
         "signals": (heard(signals, "w"), heard(signals.filter(lambda w: w % 4 == 0), "w"), signals),
@@ -124,7 +125,7 @@ def test_names() -> None:
 
 
 def test_a_merge_for_each_output() -> None:
-    squares = numbers(2000).map(w=lambda v: v * v).flexible()
+    squares = flexible(numbers(2000).map(w=lambda v: v * v))
     run = _prepared((squares, squares.map(a=lambda w: w), squares.filter(lambda w: w > 9)), cores=2)
     for _ in run.batches():
         pass
@@ -154,9 +155,9 @@ FILL = {"a": -1, "b": -1}
 def joins(split: str, copies: int = 1) -> dict[str, tuple[ps.Stream, ...]]:
     items = numbers()
     a, b = sides(items)
-    inner = ps.align(a, b).flexible(copies, split)
-    outer = ps.align(a, b, how="outer", fill=FILL, present=("has_a", "has_b")).flexible(copies, split)
-    cases = ps.align(a, b, how=CASES, to="w").flexible(copies, split)
+    inner = flexible(ps.align(a, b), copies, split)
+    outer = flexible(ps.align(a, b, how="outer", fill=FILL, present=("has_a", "has_b")), copies, split)
+    cases = flexible(ps.align(a, b, how=CASES, to="w"), copies, split)
     none = items.filter(lambda v: v < 0).map(c=lambda v: v)
     loud = items.emit(Level, when=lambda v: v % 9 == 0, level=lambda v: v)
     marked = a.emit(Mark, when=lambda a: a % 4 == 0, at=lambda a: a)
@@ -170,34 +171,36 @@ def joins(split: str, copies: int = 1) -> dict[str, tuple[ps.Stream, ...]]:
         "outer": (outer.map(z=lambda a, b, has_a, has_b: a + b if has_a and has_b else 0).filter(lambda z: z != 1),),
         "functions": (cases.map(z=lambda w: w + 1),),
         "functions, a result that feeds others": (cases, cases.map(z=lambda w: w + 1), cases.filter(lambda w: w > 0)),
-        "one function": (ps.align(a, b, how={(1,): lambda b: b + 1}, to="w").flexible(copies, split),),
-        "three sides": (ps.align(a, b, items.map(c=lambda v: v), how="outer", fill=FILL).flexible(copies, split),),
-        "an empty side": (ps.align(none, a, how="outer", fill={"c": 0, "a": 0}).flexible(copies, split), inner),
-        "an empty side behind": (ps.align(a, none, how="outer", fill={"c": 0, "a": 0}).flexible(copies, split),),
-        "a stream twice": (ps.align(a, a).flexible(copies, split).map(z=lambda a: a),),
-        "the source": (ps.align(items, a).flexible(copies, split).map(z=lambda v, a: v + a),),
-        "flexible sides": (ps.align(a.flexible(), b.flexible()).flexible(copies, split),),
-        "a flexible node behind": (inner.map(z=lambda a, b: a * b).flexible().filter(lambda z: z % 2 == 0),),
+        "one function": (flexible(ps.align(a, b, how={(1,): lambda b: b + 1}, to="w"), copies, split),),
+        "three sides": (flexible(ps.align(a, b, items.map(c=lambda v: v), how="outer", fill=FILL), copies, split),),
+        "an empty side": (flexible(ps.align(none, a, how="outer", fill={"c": 0, "a": 0}), copies, split), inner),
+        "an empty side behind": (flexible(ps.align(a, none, how="outer", fill={"c": 0, "a": 0}), copies, split),),
+        "a stream twice": (flexible(ps.align(a, a), copies, split).map(z=lambda a: a),),
+        "the source": (flexible(ps.align(items, a), copies, split).map(z=lambda v, a: v + a),),
+        "flexible sides": (flexible(ps.align(flexible(a), flexible(b)), copies, split),),
+        "a flexible node behind": (flexible(inner.map(z=lambda a, b: a * b)).filter(lambda z: z % 2 == 0),),
         "joined again": (ps.align(outer.filter(lambda a: a > 3).map(y=lambda a: a), items.map(x=lambda v: v + 1)),),
         "functions joined again": (
             ps.align(
                 cases.filter(lambda w: w > 0).map(y=lambda w: w), cases.map(x=lambda w: w), how="outer", fill={"y": 0}
             ),
         ),
-        "two in a row": (ps.align(inner, items.map(c=lambda v: v).filter(lambda c: c > 5)).flexible(copies, split),),
-        "signals that all sides have": (heard(ps.align(*sides(loud)).flexible(copies, split), "a"),),
-        "signals of one side": (heard(ps.align(marked, b, how="outer", fill=FILL).flexible(copies, split), "a"),),
+        "two in a row": (flexible(ps.align(inner, items.map(c=lambda v: v).filter(lambda c: c > 5)), copies, split),),
+        "signals that all sides have": (heard(flexible(ps.align(*sides(loud)), copies, split), "a"),),
+        "signals of one side": (heard(flexible(ps.align(marked, b, how="outer", fill=FILL), copies, split), "a"),),
         "signals of the second side": (
-            heard(ps.align(b, marked, how="outer", fill=FILL).flexible(copies, split), "a"),
+            heard(flexible(ps.align(b, marked, how="outer", fill=FILL), copies, split), "a"),
         ),
-        "in regions": (ps.align(*sides(groups)).flexible(copies, split).aggregate(s=ps.sum("b")),),
+        "in regions": (flexible(ps.align(*sides(groups)), copies, split).aggregate(s=ps.sum("b")),),
         "functions in regions": (
-            ps.align(*sides(groups), how={(0, 1): lambda a, g: a + g, (1,): lambda b: b}, to="w")
-            .flexible(copies, split)
-            .aggregate(s=ps.sum("w")),
+            flexible(
+                ps.align(*sides(groups), how={(0, 1): lambda a, g: a + g, (1,): lambda b: b}, to="w"), copies, split
+            ).aggregate(s=ps.sum("w")),
         ),
-        "in lists": (joined_lists.flexible(copies, split).aggregate(s=ps.sum("x"), n=ps.count()),),
-        "texts": (ps.align(texts.filter(lambda v: v % 2 == 0), texts.map(b=lambda t: len(t))).flexible(copies, split),),
+        "in lists": (flexible(joined_lists, copies, split).aggregate(s=ps.sum("x"), n=ps.count()),),
+        "texts": (
+            flexible(ps.align(texts.filter(lambda v: v % 2 == 0), texts.map(b=lambda t: len(t))), copies, split),
+        ),
     }
 
 
@@ -240,7 +243,7 @@ def test_threads_at_any_pace(name: str, split: str) -> None:
 @pytest.mark.parametrize("split", SPLITS)
 def test_signals_from_outside(split: str) -> None:
     a, b = sides(numbers(60))
-    stream = heard(ps.align(a, b, how="outer", fill=FILL).flexible(split=split), "a")
+    stream = heard(flexible(ps.align(a, b, how="outer", fill=FILL), split=split), "a")
     control = [ps.at(0, Level(1)), ps.at(7, Level(2)), ps.at(7, Level(3)), ps.at(30, Level(4)), ps.at(60, Level(5))]
     for setting in SETTINGS:
         same((stream,), control, **setting)
@@ -257,7 +260,7 @@ def test_without_cores_a_join_is_alone() -> None:
 @pytest.mark.parametrize("split", SPLITS)
 def test_copies_take_what_the_join_has_no_room_for(split: str) -> None:
     a, b = sides(numbers(6000))
-    run = _prepared((ps.align(a, b, how=CASES, to="w").flexible(split=split),), cores=2)
+    run = _prepared((flexible(ps.align(a, b, how=CASES, to="w"), split=split),), cores=2)
     for _ in run.batches():
         pass
     items = {node.name: node.items for node in run.statistics().nodes}
@@ -280,7 +283,7 @@ def test_a_join_of_one_loop_is_cut_out(split: str) -> None:
 @pytest.mark.parametrize("split", SPLITS)
 def test_compiled(split: str) -> None:
     a, b = sides(numbers(40_000))
-    stream = ps.align(a, b, how=CASES, to="w").flexible(split=split)
+    stream = flexible(ps.align(a, b, how=CASES, to="w"), split=split)
     found = stream.collect(spark=False, cores=2, width=1024)
     assert found["w"].to_pylist() == [v // 2 + v * v if v % 3 == 0 else -(v // 2) for v in range(0, 40_000, 2)]
 
@@ -288,7 +291,7 @@ def test_compiled(split: str) -> None:
 @pytest.mark.parametrize("split", SPLITS)
 def test_an_error_in_a_copy_names_the_function(split: str) -> None:
     a, b = sides(numbers(600))
-    stream = ps.align(a, b, how={(0, 1): lambda a, b: 1 // (a - 222)}, to="w").flexible(split=split)
+    stream = flexible(ps.align(a, b, how={(0, 1): lambda a, b: 1 // (a - 222)}, to="w"), split=split)
     for capacity in (1, 8, 600):
         with pytest.raises(FunctionError, match="ZeroDivisionError"):
             stream.collect(spark=False, cores=2, capacity=capacity, width=1, compile=False)
@@ -301,7 +304,7 @@ def test_threads_that_all_wait_are_noticed(split: str) -> None:
     items = numbers(1000)
     late, every = items.filter(lambda v: v > 998).map(a=lambda v: v), items.map(b=lambda v: v)
     for streams in ((late, every), (every, late)):
-        stream = ps.align(*streams).flexible(split=split)
+        stream = flexible(ps.align(*streams), split=split)
         options: dict[str, Any] = {"spark": False, "fuse": False, "capacity": 4, "batch_items": 1, "compile": False}
         with pytest.raises(DeadlockError, match="split of align"):
             stream.collect(**options, cores=2, heartbeat="never")
@@ -317,11 +320,11 @@ def test_explain_tells_how_sides_come_to_copies() -> None:
         run = streams[0].prepare(spark=False, cores=2, compile=False)
         return [line for line in run.explain().splitlines() if line.startswith("loop ") and "shared out" in line]
 
-    (central,) = told(ps.align(*sides(items)).flexible())
+    (central,) = told(flexible(ps.align(*sides(items))))
     assert ", and 1 copy on others, its sides shared out together: " in central
-    (beta,) = told(ps.align(*sides(items)).flexible(split="beta"))
+    (beta,) = told(flexible(ps.align(*sides(items)), split="beta"))
     assert ", and 1 copy on others, each side shared out by itself: " in beta
-    fallen = ps.align(*sides(loud)).flexible(split="beta")
+    fallen = flexible(ps.align(*sides(loud)), split="beta")
     (central,) = told(heard(ps.align(fallen, loud.map(c=lambda v: v)), "c"))
     assert "its sides shared out together, because what is behind waits to hear how far all have come: " in central
 
@@ -332,11 +335,14 @@ def test_explain_tells_how_sides_come_to_copies() -> None:
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda a, b: ps.align(a, b).flexible(0), "align: flexible: the number of copies must be .* at least 1; got 0"),
-        (lambda a, b: ps.align(a, b).flexible(split="gamma"), "split= must be 'central' or 'beta'; got 'gamma'"),
-        (lambda a, b: a.flexible(split="beta"), "split='beta' is for joins, which have several inputs; leave it out"),
         (
-            lambda a, b: ps.merge(a.select("v"), b.select("v")).flexible(),
+            lambda a, b: flexible(ps.align(a, b), 0),
+            "align: flexible: the number of copies must be .* at least 1; got 0",
+        ),
+        (lambda a, b: flexible(ps.align(a, b), split="gamma"), "split= must be 'central' or 'beta'; got 'gamma'"),
+        (lambda a, b: flexible(a, split="beta"), "split='beta' is for joins, which have several inputs; leave it out"),
+        (
+            lambda a, b: flexible(ps.merge(a.select("v"), b.select("v"))),
             "merge: flexible: a merge does nothing with its items but put them in order, .* make a node before or",
         ),
     ],
@@ -347,7 +353,7 @@ def test_what_cannot_be_flexible_is_refused(build: Any, message: str) -> None:
 
 
 def test_more_copies_than_cores_are_refused() -> None:
-    stream = ps.align(*sides(numbers())).flexible(2)
+    stream = flexible(ps.align(*sides(numbers())), 2)
     with pytest.raises(GraphError, match="align is to have 2 copies beside its own, each on another core; there are 2"):
         stream.collect(spark=False, cores=2)
 
@@ -366,9 +372,9 @@ class JoinBuilder(Builder):
     def _named(self, text: str, stream: ps.Stream, point: Point) -> Point:
         if text.startswith("ps.align(") and self.choose.boolean(85):
             copies, split = self.choose.integer(1, self.cores - 1), self.choose.choice(SPLITS)
-            text, stream = f"{text}.flexible({copies}, split={split!r})", stream.flexible(copies, split)
+            text, stream = f"flexible({text}, {copies}, {split!r})", flexible(stream, copies, split)
         elif nodes.can_have_copies(stream.node) and self.choose.boolean(20):
-            text, stream = f"{text}.flexible()", stream.flexible()
+            text, stream = f"flexible({text})", flexible(stream)
         return super()._named(text, stream, point)
 
 

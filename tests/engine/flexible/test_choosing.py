@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.graph.placed import on_core
 
 import penstock as ps
 from penstock import tune
@@ -57,7 +58,7 @@ def test_nodes_that_run_as_plain_python_are_not_shared_out() -> None:
 
 def test_a_node_on_a_core_takes_what_follows_along() -> None:
     first, _, _ = chain()
-    last = first.map(b=lambda a: a + 1).on_core(1).map(c=lambda b: b + 1)
+    last = on_core(first.map(b=lambda a: a + 1), 1).map(c=lambda b: b + 1)
     run = last.prepare(spark=False, cores=2)
     assert cores_of(run) == {"map 'a'": 0, "map 'b' … map 'c'": 1}
     assert run.collect()["c"].to_pylist() == [v * v + 2 for v in range(1000)]
@@ -65,14 +66,14 @@ def test_a_node_on_a_core_takes_what_follows_along() -> None:
 
 def test_on_one_core_it_makes_no_difference() -> None:
     first, _, _ = chain()
-    run = first.map(b=lambda a: a + 1).on_core(1).prepare(spark=False)
+    run = on_core(first.map(b=lambda a: a + 1), 1).prepare(spark=False)
     assert len(run.plan.segments) == 1
     assert run.collect().num_rows == 1000
 
 
 def test_nodes_behind_one_source_may_be_on_several_cores() -> None:
     source = ps.from_numpy({"v": np.arange(100)})
-    here, there = source.map(a=lambda v: v + 1), source.map(b=lambda v: v + 2).on_core(1)
+    here, there = source.map(a=lambda v: v + 1), on_core(source.map(b=lambda v: v + 2), 1)
     joined = ps.align(here, there)
     run = joined.prepare(spark=False, cores=2)
     assert set(run.plan.cores.values()) == {0, 1}
@@ -80,19 +81,37 @@ def test_nodes_behind_one_source_may_be_on_several_cores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("build", "message"),
+    ("mapping", "message"),
     [
-        (lambda s: s.map(w=lambda v: v).on_core(-1), "on_core: must be the number of a core, from 0 on; got -1"),
-        (lambda s: s.on_core(0), "on_core: the source is read where the first node behind it is at work"),
-        (
-            lambda s: s.map(w=lambda v: v).on_core(2).collect(spark=False, cores=2),
-            "map 'w': on_core must name cores from 0 to 1; got 2",
-        ),
+        ({"w": -1}, "run: mapping= must name cores from 0 to 1; got -1 for map 'w'"),
+        ({"w": 2}, "run: mapping= must name cores from 0 to 1; got 2 for map 'w'"),
+        ({"v": 0}, r"mapping= must name a step by \.named\('v'\), and none is called so; there are 'w', 'last'"),
+        ({"lost": 0}, "none is called so; did you mean 'last'"),
     ],
 )
-def test_cores_that_are_not_there_are_refused(build: Any, message: str) -> None:
+def test_cores_and_steps_that_are_not_there_are_refused(mapping: dict[str, int], message: str) -> None:
+    stream = ps.from_numpy({"v": np.arange(3)}).map(w=lambda v: v).named("w").map(x=lambda w: w).named("last")
     with pytest.raises(GraphError, match=message):
-        build(ps.from_numpy({"v": np.arange(3)}))
+        stream.collect(spark=False, cores=2, mapping=mapping)
+
+
+def test_steps_may_be_named() -> None:
+    first, _, _ = chain()
+    last = first.map(b=lambda a: a + 1).named("b").map(c=lambda b: b + 1).named("c")
+    run = last.prepare(spark=False, cores=2, fuse=False, mapping={"b": 1, "c": 0}, flexible={"b": 1})
+    assert run.collect()["c"].to_pylist() == [v * v + 2 for v in range(1000)]
+    assert {node.name for node in run.statistics().nodes} >= {"b (map 'b')", "b (map 'b') (copy 1)", "c (map 'c')"}
+    assert "c (map 'c')" in last.explain(spark=False)
+
+
+def test_streams_that_meet_may_be_named() -> None:
+    source = ps.from_numpy({"v": np.arange(100)})
+    here, there = source.map(a=lambda v: v + 1), source.filter(lambda v: v % 3 == 0).map(b=lambda v: v + 2)
+    joined = ps.align(here, there).named("both")
+    last = joined.map(c=lambda a, b: a + b).named("last")
+    run = last.prepare(spark=False, cores=2, fuse=False, mapping={"last": 1}, flexible={joined: (1, "beta"), "last": 1})
+    assert run.collect().equals(last.collect(spark=False))
+    assert any("copy 1" in node.name and "align" in node.name for node in run.statistics().nodes)
 
 
 def test_copies_by_the_options_of_a_run() -> None:

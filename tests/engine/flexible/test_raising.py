@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from tests.graph.placed import flexible
 from tests.property.stepped import stepped
 
 import penstock as ps
@@ -44,7 +45,7 @@ GRAPHS: dict[str, tuple[Any, type[PenstockError]]] = {
 @pytest.mark.parametrize("name", GRAPHS)
 def test_an_error_names_node_copy_and_item(name: str) -> None:
     build, kind = GRAPHS[name]
-    stream, copies = build().flexible(2), set()
+    stream, copies = flexible(build(), 2), set()
     for steps in range(8):
         with stepped(steps), pytest.raises(kind) as raised:
             _run(stream, policy="random", seed=steps).collect()
@@ -66,14 +67,14 @@ def test_what_came_before_is_there_and_threads_end(name: str) -> None:
     for seed in range(3):
         found: list[Any] = []
         with pytest.raises(kind):
-            for batch in _run(stream.flexible(2), policy="random", seed=seed).batches():
+            for batch in _run(flexible(stream, 2), policy="random", seed=seed).batches():
                 found += batch[0].to_pylist()
         assert found == wanted[: len(found)]
         assert not [thread for thread in threading.enumerate() if thread.name.startswith("penstock-core")]
 
 
 def test_an_error_behind_copies_does_not_name_them() -> None:
-    stream = numbers().map(w=lambda v: v).flexible().map(z=lambda w: 1 // (w - BAD))
+    stream = flexible(numbers().map(w=lambda v: v)).map(z=lambda w: 1 // (w - BAD))
     with pytest.raises(FunctionError, match=f"map 'z'.*item {BAD}") as raised:
         _run(stream).collect()
     assert "copy" not in str(raised.value)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.graph.placed import flexible
 from tests.property.stepped import stepped
 
 import penstock as ps
@@ -49,19 +50,19 @@ def check(*streams: ps.Stream, steps: Iterable[int] = range(6), **options: Any) 
 def test_all_nodes_on_one_core() -> None:
     """The copies are on others all the same."""
     before = numbers().map(u=lambda v: v + 1)
-    stream = before.map(w=lambda u: 2 * u).flexible()
+    stream = flexible(before.map(w=lambda u: 2 * u))
     check(stream, capacity=1, mapping={before: 1, stream: 1})
 
 
 def test_a_function_over_columns_that_is_a_result() -> None:
-    check(numbers().map_columns(lambda v: v, to={"w": int}).flexible())
+    check(flexible(numbers().map_columns(lambda v: v, to={"w": int})))
 
 
 def test_beside_a_list_that_is_opened() -> None:
     """A loop that stops within a list comes to its item several times, and gave it as often."""
     source = lists()
     sums = source.enumerate("l", as_="x").aggregate(s=ps.sum("x"))
-    kept = source.select("v").flexible()
+    kept = flexible(source.select("v"))
     check(ps.merge(sums.select("v"), kept), capacity_signals=4, steps=range(4))
     check(kept, source.enumerate("l", as_="x").filter(lambda x: x > 1), capacity=1, steps=range(4))
 
@@ -69,7 +70,7 @@ def test_beside_a_list_that_is_opened() -> None:
 def test_a_join_that_is_a_result_before_a_flexible_node() -> None:
     source = numbers()
     joined = ps.align(source.map(a=lambda v: v), source.map(b=lambda v: v).filter(lambda b: b % 2 == 0))
-    check(joined, joined.filter(lambda a: a > 3).flexible())
+    check(joined, flexible(joined.filter(lambda a: a > 3)))
 
 
 def several(v: int) -> Iterator[int]:
@@ -78,7 +79,7 @@ def several(v: int) -> Iterator[int]:
 
 
 def test_items_that_copies_number() -> None:
-    many = numbers().flat_map(several, to="w", at_most=3).flexible()
+    many = flexible(numbers().flat_map(several, to="w", at_most=3))
     check(ps.merge(many, many), capacity=4)
 
 
@@ -86,13 +87,13 @@ def test_items_that_copies_number() -> None:
 def test_more_marks_in_a_run_than_there_is_room_for(marks: int) -> None:
     """The end of a run makes room for a mark only where it is at hand."""
     emitted = numbers(20).emit(Level, when=lambda v: v % 7 > 0, level=lambda v: v)
-    twice = emitted.emit(Level, when=lambda v: v % 5 > 0, level=lambda v: -v).map(w=lambda v: v).flexible()
+    twice = flexible(emitted.emit(Level, when=lambda v: v % 5 > 0, level=lambda v: -v).map(w=lambda v: v))
     held = twice.map(n=lambda w, state: w + state.level, state=Held).on(Level, level=lambda signal: signal.level)
     check(held, capacity=4, capacity_signals=marks, context="lane", policy="random", width=2)
 
 
 def test_room_for_fewer_marks_than_a_copy_may_be_told_is_refused() -> None:
-    stream = numbers().regions(start=lambda v: v % 4 == 0).map(w=lambda v: v).flexible().aggregate(s=ps.sum("w"))
+    stream = flexible(numbers().regions(start=lambda v: v % 4 == 0).map(w=lambda v: v)).aggregate(s=ps.sum("w"))
     with pytest.raises(GraphError, match=r"at least 4 signals .* or a copy must be told; got capacity_signals=3"):
         stream.prepare(spark=False, cores=2, fuse=False, capacity_signals=3)
 
@@ -105,6 +106,6 @@ def test_a_join_behind_hears_how_far_a_run_has_come(seed: int) -> None:
         source.filter(lambda v: v % 2 == 0).map(a=lambda v: v),
         source.filter(lambda v: v % 3 == 0).map(b=lambda v: v),
     )
-    inner = ps.align(a, b).flexible(split="beta")
-    outer = ps.align(inner, source.map(c=lambda v: v).filter(lambda c: c > 5)).flexible(split="beta")
+    inner = flexible(ps.align(a, b), split="beta")
+    outer = flexible(ps.align(inner, source.map(c=lambda v: v).filter(lambda c: c > 5)), split="beta")
     check(outer, steps=[seed], cores=2, fuse=True, capacity=5, width=3, policy="random", seed=seed)

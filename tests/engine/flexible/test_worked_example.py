@@ -56,9 +56,9 @@ def example(flexible: str, *, tokens: int, memory: int, blocks: int = 40, policy
     source = ps.from_numpy({"v": np.arange(tokens * blocks)}, name="blocks")
     a = source.map(a=lambda v: v + 1)
     b = a.map(b=lambda a: 2 * a)
-    b = b.flexible() if "b" in flexible else b
+    b = flexible(b) if "b" in flexible else b
     c = b.map(c=lambda b: b - 3)
-    c = c.flexible() if "c" in flexible else c
+    c = flexible(c) if "c" in flexible else c
     out = c.select("c")
     cost = {stream: Fraction(TIMES[name], tokens) for name, stream in zip("abc", (a, b, c), strict=True)}
     run = out.prepare(

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.graph.placed import flexible, on_core
 from tests.property.flexible import from_flexible_seed
 from tests.property.graphs import Case, from_seed
 from tests.property.joins import from_joined_seed
@@ -61,7 +62,7 @@ def expected(stream: ps.Stream) -> pa.Table:
 
 
 def test_a_split_alone_has_both_cores(spark: Any, tmp_path: Path) -> None:
-    stream = files(tmp_path).map(w=lambda v: v * v).flexible().filter(lambda w: w % 3 == 0)
+    stream = flexible(files(tmp_path).map(w=lambda v: v * v)).filter(lambda w: w % 3 == 0)
     run = stream.prepare(spark, **SMALL, **ONE_SPLIT)
     assert run.explain().splitlines()[1] == "  2 cores a task: 1 split on 2 cores"
     found = run.collect()
@@ -76,8 +77,8 @@ def test_a_split_alone_has_both_cores(spark: Any, tmp_path: Path) -> None:
 
 
 def test_keys_and_joins_on_both_cores(spark: Any, tmp_path: Path) -> None:
-    items = files(tmp_path, parts=4).map(w=lambda v: v + 1).flexible()
-    keyed = items.key_by("k").map(s=running, state=Total).on_core(0).map(t=lambda s: 2 * s).flexible().on_core(1)
+    items = flexible(files(tmp_path, parts=4).map(w=lambda v: v + 1))
+    keyed = on_core(flexible(on_core(items.key_by("k").map(s=running, state=Total), 0).map(t=lambda s: 2 * s)), 1)
     stream = ps.align(keyed, items.filter(lambda v: v % 2 == 0).map(half=lambda v: v // 2))
     run = stream.prepare(spark, ordered=True, buckets=1, **SMALL)
     found = run.collect()
@@ -91,7 +92,7 @@ def test_keys_and_joins_on_both_cores(spark: Any, tmp_path: Path) -> None:
 
 def test_a_bucket_alone_has_both_cores(spark: Any, tmp_path: Path) -> None:
     keyed = files(tmp_path, parts=4).key_by("k").map(s=running, state=Total)
-    stream = keyed.map(t=lambda s: 2 * s).flexible().filter(lambda t: t % 3 == 0)
+    stream = flexible(keyed.map(t=lambda s: 2 * s)).filter(lambda t: t % 3 == 0)
     run = stream.prepare(spark, ordered=True, buckets=1, **SMALL)
     found = run.collect()
     assert found.equals(expected(stream).cast(found.schema))
@@ -100,7 +101,7 @@ def test_a_bucket_alone_has_both_cores(spark: Any, tmp_path: Path) -> None:
 
 
 def test_wishes_for_more_than_there_is(spark: Any, tmp_path: Path) -> None:
-    stream = files(tmp_path).map(w=lambda v: v * v).on_core(5).map(x=lambda w: w + 1).flexible(7)
+    stream = flexible(on_core(files(tmp_path).map(w=lambda v: v * v), 5).map(x=lambda w: w + 1), 7)
     last = stream.filter(lambda x: x % 3 == 0)
     run = last.prepare(spark, **SMALL, **ONE_SPLIT)
     assert run.explain().splitlines()[1:4] == [
@@ -125,7 +126,7 @@ def test_cores_and_dicts_as_asked_for(spark: Any, tmp_path: Path) -> None:
     run = stream.prepare(spark, cores=1, flexible={squares: 1}, **SMALL, **ONE_SPLIT)
     assert run.explain().splitlines()[1:3] == [
         "  1 core a task: cores=1",
-        "  on_core and flexible change nothing on 1 core",
+        "  mapping= and flexible= change nothing on 1 core",
     ]
     assert run.collect().equals(found)
     with pytest.raises(ps.GraphError, match=r"on Spark, mapping= must be a dict .* got a Profile"):
@@ -144,7 +145,7 @@ def test_an_error_of_a_copy_is_told_as_any_other(spark: Any, tmp_path: Path) -> 
     def inverse(v: int) -> float:
         return 1 / (v - 2345)
 
-    stream = files(tmp_path).map(w=inverse).flexible().filter(lambda w: w > 0)
+    stream = flexible(files(tmp_path).map(w=inverse)).filter(lambda w: w > 0)
     for options in ({}, {"flexible": "auto"}):
         with pytest.raises(ps.FunctionError, match=r"map 'w'.*ZeroDivisionError.*item 2345.*part-0\.parquet"):
             stream.collect(spark, **options, **SMALL, **ONE_SPLIT)
@@ -156,9 +157,9 @@ def test_cores_that_spark_reserves(tmp_path: Path) -> None:
         import penstock as ps
         import penstock.spark
         spark = penstock.spark.session(cores=2, settings={{"spark.task.cpus": 2}})
-        squares = ps.read_parquet({str(tmp_path)!r}).map(w=lambda v: v * v).flexible()
+        squares = ps.read_parquet({str(tmp_path)!r}).map(w=lambda v: v * v).named("squares")
         stream = squares.key_by("k").map(u=lambda w: w + 1)
-        run = stream.prepare(spark, ordered=True, compile=False, capacity=64, width=32)
+        run = stream.prepare(spark, ordered=True, compile=False, capacity=64, width=32, flexible={{"squares": 1}})
         print([line for line in run.explain().splitlines() if " a task: " in line])
         print(run.collect().equals(stream.collect(spark=False)))
         print([(stage.tasks, len(stage.busy_s)) for stage in run.statistics().stages])

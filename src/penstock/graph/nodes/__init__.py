@@ -7,7 +7,7 @@ other kinds; each backend has a rule for each of these.
 
 from penstock.graph.nodes.base import GraphNode, Region, Shape, Source, Step, resolve
 from penstock.graph.nodes.cleaning import DropNulls, FillNull
-from penstock.graph.nodes.flexible import flexible, on_core
+from penstock.graph.nodes.flexible import brings_together, flexible
 from penstock.graph.nodes.folds import Folding
 from penstock.graph.nodes.items import (
     Filter,
@@ -93,6 +93,7 @@ __all__ = [
     "Stateful",
     "Step",
     "Through",
+    "brings_together",
     "can_have_copies",
     "flexible",
     "is_global_limit",
@@ -100,7 +101,6 @@ __all__ = [
     "keyed_aggregate",
     "late_items",
     "limit",
-    "on_core",
     "resolve",
     "stem",
     "timed_of",

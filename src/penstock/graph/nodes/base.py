@@ -104,6 +104,11 @@ class GraphNode:
         raise NotImplementedError
 
     @property
+    def heading(self) -> str:
+        """How reports name this node: by the name that the user gave it, too."""
+        return self.label if self.title is None else f"{self.title} ({self.label})"
+
+    @property
     def inputs(self) -> tuple[GraphNode, ...]:
         return ()
 

@@ -1,4 +1,4 @@
-"""Nodes that copies may help, or that have a core of their own; and how a join is made so with all that it does."""
+"""Nodes that copies may help; and how a join is made so with all that it does."""
 
 from __future__ import annotations
 
@@ -37,15 +37,9 @@ def flexible(node: GraphNode, copies: Any, split: Any) -> GraphNode:
     return with_copies(node, copies)
 
 
-def on_core(node: GraphNode, core: Any) -> GraphNode:
-    """A node that is at work on a core of its own choice."""
-    if isinstance(node, KeyBy) and node.is_kept:
-        return replace(node, before=on_core(node.before, core))
-    if not isinstance(core, int) or isinstance(core, bool) or core < 0:
-        raise node.fail(f"on_core: must be the number of a core, from 0 on; got {core!r}")
-    if not node.inputs:
-        raise node.fail("on_core: the source is read where the first node behind it is at work; put `on_core` there")
-    return replace(node, core=core)
+def brings_together(node: GraphNode) -> bool:
+    """Whether streams meet here, so that copies need all sides."""
+    return isinstance(node, (Join, Merge)) or (isinstance(node, KeyBy) and node.is_kept) or _join_of(node) is not None
 
 
 def _join_of(node: GraphNode) -> Join | None:

@@ -126,8 +126,8 @@ def with_copies(node: GraphNode, copies: Any) -> GraphNode:
     check_copies(node, copies)
     if not isinstance(node, (Map, Filter, FlatMap, MapColumns, Select)):
         raise node.fail(
-            "flexible: must be a map, filter, flat_map, map_columns or select, which look at one item at a time; put "
-            "`flexible` right behind one of these"
+            "flexible: must be a map, filter, flat_map, map_columns or select, which look at one item at a time; name "
+            "one of these"
         )
     if not can_have_copies(node):
         raise node.fail(

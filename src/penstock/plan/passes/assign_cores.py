@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
+from penstock.graph.placement import step_of
 from penstock.graph.rebase import rebase
 from penstock.graph.tree import Places, Tree
 from penstock.plan.balance import balanced, choose_places, loops_of
@@ -41,23 +42,24 @@ def places(
     mapping: Mapping[Any, int] | None = None,
     flexible: Mapping[Any, int] | None = None,
 ) -> Places:
-    """Where nodes are asked to be: by `on_core` and `flexible` in the graph, and by dicts from streams."""
+    """Where nodes are asked to be: as the graph has it, and by dicts from streams or names of steps."""
     nodes = Tree(leaves).nodes
     asked = {node: node.core for node in nodes if node.core is not None}
     for node, core in asked.items():
-        _check_core(f"{node.label}: on_core", node, core, cores)
+        _check_core("run: mapping=", node, core, cores)
     for stream, core in (mapping or {}).items():
-        named = _named("mapping", stream, nodes)
+        named = step_of("mapping", stream, nodes)
         _check_core("run: mapping=", named, core, cores)
         asked[named] = core
     copies = {node: node.copies for node in nodes if node.copies}
     for stream, count in (flexible or {}).items():
-        copies[_named("flexible", stream, nodes)] = n.with_copies(_named("flexible", stream, nodes), count).copies
+        node = step_of("flexible", stream, nodes)
+        copies[node] = n.with_copies(node, count).copies
     return Places(asked, copies)
 
 
 def within(leaves: tuple[n.GraphNode, ...], cores: int) -> Places:
-    """Where nodes are asked to be in the graph, on cores of which there may be fewer.
+    """Where nodes of the graph are to be, on cores of which there may be fewer.
 
     A core that is not there is one that is: numbers begin again behind the last. Copies are at most one on each other
     core.
@@ -76,17 +78,6 @@ def with_places(leaves: tuple[n.GraphNode, ...], places: Places) -> tuple[n.Grap
             object.__setattr__(made[node], "core", places.cores.get(node))
             object.__setattr__(made[node], "copies", places.copies.get(node, 0))
     return tuple(made[leaf] for leaf in leaves)
-
-
-def _named(option: str, stream: Any, nodes: Sequence[n.GraphNode]) -> n.GraphNode:
-    """The node of a stream that a dict names."""
-    node = getattr(stream, "node", None)
-    if node is None:
-        what = "cores" if option == "mapping" else "copies"
-        raise GraphError(f"run: {option}= takes a dict from streams to {what}; got the key {stream!r}")
-    if node not in nodes or isinstance(node, n.Source):
-        raise GraphError(f"run: {option}= names {node.label}, which is in no loop of this run; is it a result?")
-    return node  # type: ignore[no-any-return]
 
 
 def _check_core(where: str, node: n.GraphNode, core: Any, cores: int) -> None:

@@ -16,6 +16,7 @@ from math import ceil
 
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
+from penstock.graph.placement import step_of
 from penstock.plan.plan import ChannelPlan, Decision, Plan
 from penstock.plan.segment import fed_segments
 
@@ -93,7 +94,8 @@ def _asked(plan: Plan) -> dict[n.GraphNode, str]:
         return dict.fromkeys(edges, given)
     found = dict.fromkeys(edges, "auto")
     for stream, context in given.items():
-        node = getattr(stream, "node", None)
+        named = isinstance(stream, str)
+        node = step_of("context", stream, plan.tree.nodes) if named else getattr(stream, "node", None)
         if not isinstance(node, n.GraphNode):
             raise GraphError(f"run: context= takes a dict from streams to contexts; got the key {stream!r}")
         if node not in edges:

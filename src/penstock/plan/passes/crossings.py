@@ -105,6 +105,6 @@ def _cores_of_copies(plan: Plan, segment: Segment) -> tuple[int, ...]:
     if len(others) < segment.copies:
         raise GraphError(
             f"run: {segment.name} is to have {segment.copies} copies beside its own, each on another core; there are "
-            f"{plan.request.cores} cores; raise cores=, or lower flexible()"
+            f"{plan.request.cores} cores; raise cores=, or have fewer copies"
         )
     return tuple(others[: segment.copies])

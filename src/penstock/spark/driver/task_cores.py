@@ -123,7 +123,7 @@ def _wish_notes(stage: Stage, cores: int) -> Iterator[str]:
     nodes = Tree(stage.leaves).nodes
     wishes = [node for node in nodes if node.core is not None or node.copies]
     if cores == 1 and wishes:
-        yield "on_core and flexible change nothing on 1 core"
+        yield "mapping= and flexible= change nothing on 1 core"
     elif cores > 1 and not wishes and any(not isinstance(node, (n.Source, *n.STAGE_KINDS)) for node in nodes):
         yield "each shares out its nodes by what its first items cost, where there is enough to gain"
     for node in wishes if cores > 1 else ():
