@@ -92,7 +92,7 @@ def _cases(copies: int = 0, split: str = "central") -> ps.Stream:
     some, all_ = _two()
     by_case: dict[tuple[int, ...], Any] = {(0, 1): lambda a, b: a + b, (1,): lambda b: b}
     made = ps.align(some.select("a"), all_.select("b"), how=by_case, to="w")
-    return flexible(made, copies) if copies else made
+    return flexible(made, copies, split) if copies else made
 
 
 def _long() -> ps.Stream:
