@@ -125,7 +125,7 @@ def test_copies_by_the_options_of_a_run() -> None:
     ("flexible", "message"),
     [
         ("always", "flexible must be 'auto', or a dict from streams to copies; got 'always'"),
-        ({"first": 1}, "run: flexible= takes a dict from streams to copies; got the key 'first'"),
+        ({"first": 1}, r"flexible= must name a step by \.named\('first'\), and none is called so"),
     ],
 )
 def test_what_is_no_choice_of_copies_is_refused(flexible: Any, message: str) -> None:
