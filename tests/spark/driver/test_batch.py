@@ -236,6 +236,26 @@ def jobs_so_far(spark: Any) -> int:
     return int(spark.sparkContext._jsc.sc().statusStore().jobsList(None).size())
 
 
+@pytest.mark.parametrize("by", ["start", "field"])
+def test_to_spark_of_regions_that_span_splits_runs_nothing_before_an_action(
+    spark: Any, tmp_path: Path, by: str
+) -> None:
+    # No region begins in the third file, and the first regions of the others begin in their middle.
+    days = [0] * 130 + [1] * 190 + [2] * 80
+    table = pa.table({"t": list(range(400)), "day": days, "is_first": [i in (0, 130, 320) for i in range(400)]})
+    for part in range(4):
+        pq.write_table(table.slice(100 * part, 100), tmp_path / f"{part}.parquet")
+    source = ps.read_parquet(tmp_path)
+    regions = source.regions(by="day") if by == "field" else source.regions(start=lambda is_first: is_first)
+    stream = regions.aggregate(n=ps.count(), last=ps.max("t"))
+    before = jobs_so_far(spark)
+    frame = stream.to_spark(spark)
+    assert jobs_so_far(spark) == before
+    wanted = stream.collect(spark=False).to_pylist()
+    assert [row["n"] for row in wanted] == [130, 190, 80]
+    assert sorted((row["n"], row["last"]) for row in frame.collect()) == [(80, 399), (130, 129), (190, 319)]
+
+
 @pytest.mark.parametrize("is_keyed", [False, True], ids=["one state", "a state per key"])
 @pytest.mark.parametrize("is_frame", [False, True], ids=["files", "a DataFrame"])
 def test_to_spark_with_signals_placed_by_a_field_runs_nothing_before_an_action(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from penstock.errors import PenstockError
+from penstock.graph import nodes as n
 from penstock.graph.letters import Letter, first_of_each
 from penstock.graph.signal_indices import in_order, values_of
 from penstock.graph.split import Split
@@ -168,8 +169,8 @@ def prepare_batch(
 ) -> BatchJob:
     """The job of a plan on a session. First passes over the source run here, where the plan needs them.
 
-    With `is_lazy` none runs but to align splits: signals are placed by tasks of the job. `take` says which of the
-    splits are read.
+    With `is_lazy` none runs: tasks of the job place the signals and align their splits themselves. `take` says
+    which of the splits are read.
     """
     asked = asked or Asked()
     spark = block_session(session() if spark is None else spark)
@@ -179,8 +180,10 @@ def prepare_batch(
     if isinstance(source, SplitSource):
         source = replace(source, splits=tuple(take(source.splits)))
     actions = Actions(plan, spark, f"penstock-{uuid.uuid4().hex}", source, {})
-    if plan.regions is not None and len(source.splits) > 1:
-        actions = replace(actions, source=_align(actions))
+    if isinstance(source, SplitSource) and plan.regions is not None and len(source.splits) > 1:
+        beginning = _beginning(plan, plan.regions)
+        source = replace(source, beginning=beginning) if is_lazy else _align(actions, source, beginning)
+        actions = replace(actions, source=source)
     later = PlacedLater(pack(plan.control), _sought(plan)) if is_lazy and _needs_pass(actions) else None
     placement = Placement() if later is not None else _place(actions)
     of_frame = source.partitions if not isinstance(source, SplitSource) else None
@@ -202,13 +205,15 @@ def prepare_batch(
 # First passes
 
 
-def _align(actions: Actions) -> BatchSource:
+def _beginning(plan: BatchPlan, regions: n.Regions) -> bytes:
+    """What tasks must know to find where regions begin, packed."""
+    send = moved_to(beginnings(regions), without_items(plan.tree.source))
+    return pack((send, () if regions.start is not None else regions.by))
+
+
+def _align(actions: Actions, source: SplitSource, beginning: bytes) -> SplitSource:
     """The splits, moved to where regions begin. A first pass of tasks looks where that is."""
-    plan, source = actions.plan, actions.source
-    assert plan.regions is not None and isinstance(source, SplitSource)
-    send = moved_to(beginnings(plan.regions), without_items(plan.tree.source))
-    task = beginning_of(pack((send, () if plan.regions.start is not None else plan.regions.by)))
-    found = decode(actions.arrived(lambda report: source.over(task).toArrow()), Beginning)
+    found = decode(actions.arrived(lambda report: source.over(beginning_of(beginning)).toArrow()), Beginning)
     return replace(source, splits=tuple(align_splits(source.splits, {each.split: each.items for each in found})))
 
 

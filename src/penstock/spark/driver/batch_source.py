@@ -18,6 +18,8 @@ from penstock.spark.wire import ROWS, Failed
 from penstock.spark.worker.first_pass import Sought
 from penstock.spark.worker.remote import (
     PLACED,
+    AlignedLater,
+    PackedSplits,
     Report,
     SplitTask,
     Task,
@@ -66,17 +68,21 @@ MESSAGES = RowsAs()
 
 @dataclass(frozen=True)
 class SplitSource:
-    """Splits, each read by a task, or all of them by one where the plan `is_whole`."""
+    """Splits, each read by a task, or all of them by one where the plan `is_whole`.
+
+    With `beginning`, tasks move the splits to where regions begin (`AlignedLater`).
+    """
 
     spark: SparkSession
     splits: tuple[Split, ...]
     is_whole: bool
+    beginning: bytes | None = None
 
     @property
     def counts(self) -> dict[int, int] | None:
         """How many items each split has, where all know it."""
         known = {number: split.rows for number, split in enumerate(self.splits) if split.rows is not None}
-        return known if len(known) == len(self.splits) else None
+        return known if self.beginning is None and len(known) == len(self.splits) else None
 
     @property
     def skipped(self) -> dict[int, int]:
@@ -84,14 +90,16 @@ class SplitSource:
         return {number: split.skipped_before for number, split in enumerate(self.splits)}
 
     @property
-    def packed(self) -> list[bytes]:
-        return [pack(split) for split in self.splits]
+    def packed(self) -> PackedSplits:
+        splits = [pack(split) for split in self.splits]
+        return PackedSplits(splits) if self.beginning is None else AlignedLater(splits, self.beginning)
 
     def over(self, run: SplitTask, rows_as: RowsAs = MESSAGES) -> DataFrame:
         """A task for each split, with what `run` gives for it. Small splits travel with the task, others as rows."""
-        splits = self.packed
-        if sum(map(len, splits)) <= SMALL_BYTES:
-            return rows_as.of(self._numbers(len(splits)), over_numbers(run, splits))
+        packed = self.packed
+        splits = packed.splits
+        if self.beginning is not None or sum(map(len, splits)) <= SMALL_BYTES:
+            return rows_as.of(self._numbers(len(splits)), over_numbers(run, packed))
         numbers = pa.array(range(len(splits)), pa.int64())
         table = pa.table({"number": numbers, "split": pa.array(splits, pa.binary())})
         return rows_as.of(self.spark.createDataFrame(table), over_carried(run))
@@ -103,7 +111,7 @@ class SplitSource:
     def first_stage(self, program: bytes, report: Report | None, rows_as: RowsAs, *, is_last: bool) -> DataFrame:
         """The rows of the first stage."""
         if self.is_whole:
-            return rows_as.of(self._numbers(1), over_all(program, self.packed, report))
+            return rows_as.of(self._numbers(1), over_all(program, self.packed.splits, report))
         return self.over(over_split(program, report), rows_as)
 
     def first_stage_placed(self, program: bytes, placed: PlacedLater, rows_as: RowsAs, *, is_last: bool) -> DataFrame:

@@ -13,7 +13,7 @@ from penstock.engine.intake import Arrival, arriving
 from penstock.engine.run import Run
 from penstock.graph import nodes as n
 from penstock.graph.signal_indices import ITEMS
-from penstock.graph.split import Joined, Split
+from penstock.graph.split import Joined, NoItems, Split
 from penstock.graph.tree import Tree
 from penstock.spark.worker.stage_input import used_columns
 
@@ -93,6 +93,24 @@ def align_splits(splits: Sequence[Split], first: Mapping[int, int | None]) -> li
             spans.append(SplitSpan(splits[after], 0, first[after]))
         made.append(Aligned(tuple(span for span in spans if span.stop != 0)))
     return made
+
+
+def align_split(number: int, splits: Sequence[Split], send: n.Send, by: Sequence[str]) -> Split:
+    """One of the same splits, found without the others: for a task that must align its own.
+
+    It begins with its first sure beginning and ends before the next one, in whatever split that lies. A split in which
+    no region surely begins belongs to an earlier one as a whole, and is empty here.
+    """
+    start = first_beginning(send, by, splits[number]) if number else 0
+    if start is None:
+        return NoItems()
+    spans = [SplitSpan(splits[number], start, None)]
+    for split in splits[number + 1 :]:
+        stop = first_beginning(send, by, split)
+        spans.append(SplitSpan(split, 0, stop))
+        if stop is not None:
+            break
+    return Aligned(tuple(span for span in spans if span.stop != 0))
 
 
 def first_beginning(send: n.Send, by: Sequence[str], split: Split) -> int | None:

@@ -1,30 +1,35 @@
 """The functions that Spark hands to its workers: what a task calls on the rows that it is given.
 
 They hold bytes only, a program and splits that are unpacked where they run. A `SplitTask` runs on one split;
-`over_numbers` and `over_carried` make it a task over rows that name splits, or carry them.
+`over_numbers` and `over_carried` make it a task over rows that name splits, or carry them. Splits that are named may be
+`AlignedLater`: then each task finds out where its own one begins and ends.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
+from penstock.errors import PenstockError
+from penstock.graph.split import Split
 from penstock.spark.dataframe import FrameSplit
+from penstock.spark.files.region_splits import align_split
 from penstock.spark.record_head import head_of, read_record
-from penstock.spark.wire import Kind, PlacedSignals, messages
+from penstock.spark.wire import Kind, PlacedSignals, encode, messages
 from penstock.spark.worker.first_pass import Sought, find_beginning, place_arrived, placement_of, survey_split
 from penstock.spark.worker.program import Program
 from penstock.spark.worker.task import run_nothing, run_received, run_split, run_whole
+from penstock.spark.worker.task_failure import failure_in
 
 Batches = Iterable[pa.RecordBatch]
 Task = Callable[[Any], Iterator[Any]]
-SplitTask = Callable[[int, bytes], Iterator[pa.RecordBatch]]
+SplitTask = Callable[[int, Split], Iterator[pa.RecordBatch]]
 Report = Callable[[tuple[int, bytes]], None]
 """Reports a message, by its kind and head, while the job is running. It may come twice, when a task is run again."""
 PLACED = "placement binary"
@@ -74,37 +79,71 @@ def then(task: Task, convert: Task) -> Task:
 
 
 def over_split(held: bytes, report: Report | None) -> SplitTask:
-    def run(number: int, split: bytes) -> Iterator[pa.RecordBatch]:
-        return _reported(run_split(load_program(held), number, pickle.loads(split)), report)
+    def run(number: int, split: Split) -> Iterator[pa.RecordBatch]:
+        return _reported(run_split(load_program(held), number, split), report)
 
     return run
 
 
 def beginning_of(held: bytes) -> SplitTask:
-    def run(number: int, split: bytes) -> Iterator[pa.RecordBatch]:
-        return find_beginning(number, pickle.loads(split), *pickle.loads(held))
+    def run(number: int, split: Split) -> Iterator[pa.RecordBatch]:
+        return find_beginning(number, split, *pickle.loads(held))
 
     return run
 
 
 def survey_of(sought: Sought) -> SplitTask:
-    return lambda number, split: survey_split(number, pickle.loads(split), sought)
+    return lambda number, split: survey_split(number, split, sought)
 
 
-def over_numbers(run: SplitTask, splits: Sequence[bytes]) -> Task:
+@dataclass(frozen=True)
+class PackedSplits:
+    """All splits of a source, as they travel with every task."""
+
+    splits: Sequence[bytes]
+
+    def split(self, number: int) -> Split:
+        return pickle.loads(self.splits[number])  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class AlignedLater(PackedSplits):
+    """The same, moved to where regions begin by the tasks themselves, because no pass may run before.
+
+    `beginning` has what `first_beginning` needs to know of the regions, packed.
+    """
+
+    beginning: bytes
+
+    def split(self, number: int) -> Split:
+        """Requires: the splits are those that were listed. May raise what a function of the user raises."""
+        send, by = pickle.loads(self.beginning)
+        return align_split(number, [pickle.loads(split) for split in self.splits], send, by)
+
+
+def over_numbers(run: SplitTask, splits: PackedSplits) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from run(number, splits[number])
+                yield from _with_split(run, number, splits)
 
     return task
+
+
+def _with_split(run: SplitTask, number: int, splits: PackedSplits) -> Iterator[pa.RecordBatch]:
+    try:
+        split = splits.split(number)
+    except PenstockError as error:
+        yield encode(failure_in(number, error))
+        return
+    yield from run(number, split)
 
 
 def over_carried(run: SplitTask) -> Task:
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number, split in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-                yield from run(number, split)
+                yield from run(number, pickle.loads(split))
 
     return task
 
@@ -164,7 +203,7 @@ def placed_program(held: bytes, control: bytes, placement: bytes) -> Program:
     return replace(program, signals=found.signals, bases={} if has_places else found.bases)
 
 
-def over_placed(held: bytes, control: bytes, splits: Sequence[bytes], *, is_whole: bool) -> Task:
+def over_placed(held: bytes, control: bytes, splits: PackedSplits, *, is_whole: bool) -> Task:
     """Splits, each named by a row that also has the places of signals; or all of them for one row."""
 
     def task(batches: Batches) -> Iterator[pa.RecordBatch]:
@@ -172,9 +211,9 @@ def over_placed(held: bytes, control: bytes, splits: Sequence[bytes], *, is_whol
             for number, placement in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                 program = placed_program(held, control, placement)
                 if is_whole:
-                    yield from run_whole(program, [pickle.loads(split) for split in splits])
+                    yield from run_whole(program, [pickle.loads(split) for split in splits.splits])
                 else:
-                    yield from run_split(program, number, pickle.loads(splits[number]))
+                    yield from _with_split(partial(run_split, program), number, splits)
 
     return task
 
