@@ -11,6 +11,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import penstock as ps
+from penstock.codegen.generate import PASSES
 from penstock.plan.make import plan
 from penstock.plan.request import PlanRequest
 
@@ -85,7 +86,7 @@ class Part:
     is_guarded: bool = False
 
     def text(self) -> str:
-        planned = plan((self.stream.node,), PlanRequest(is_guarded=self.is_guarded))
+        planned = plan((self.stream.node,), PlanRequest(is_guarded=self.is_guarded), PASSES)
         lines = list(planned.codes.values())[self.segment].source.splitlines()
         at = next(at for at, line in enumerate(lines) if line.lstrip().startswith(self.begin))
         depth = _depth(lines[at]) + 4 * self.begin.startswith("if")

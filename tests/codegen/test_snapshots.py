@@ -7,6 +7,7 @@ from tests.codegen.snapshots import FILE, Part, parts
 
 import penstock as ps
 from penstock.codegen.emitter import without_comments
+from penstock.codegen.generate import PASSES
 from penstock.plan.make import plan
 
 EXPECTED = dict(
@@ -27,13 +28,16 @@ def test_nothing_else_is_kept() -> None:
 def test_only_needed_columns_enter() -> None:
     blobs = ps.from_items([{"id": 1, "values": [1.0], "name": "a"}], name="blobs")
     stream = blobs.enumerate("values", as_="v").aggregate(total=ps.sum("v"), keep="id")
-    (loop,) = plan((stream.node,)).codes.values()
+    (loop,) = plan((stream.node,), passes=PASSES).codes.values()
     assert [each.field for each in loop.inputs] == ["id", "values"]
 
 
 def test_names_of_fields_are_in_comments_only() -> None:
     """So loops that differ in nothing else are compiled once."""
-    loops = [next(iter(plan((SOURCE.map(**{name: lambda v: v + 1}).node,)).codes.values())) for name in ("w", "other")]
+    loops = [
+        next(iter(plan((SOURCE.map(**{name: lambda v: v + 1}).node,), passes=PASSES).codes.values()))
+        for name in ("w", "other")
+    ]
     assert loops[0].source != loops[1].source
     assert without_comments(loops[0].source) == without_comments(loops[1].source)
 

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from tests.graph.placed import flexible, on_core
 
 import penstock as ps
+from penstock.codegen.generate import PASSES
 from penstock.graph.watermarks import with_watermarks
 from penstock.plan.make import plan
 from penstock.plan.plan import Plan
@@ -53,7 +54,7 @@ class Case:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ps.InterpretedWarning)
             leaves, _ = with_watermarks(tuple(stream.node for stream in self.streams()))
-            return plan(leaves, PlanRequest(**self.asked))
+            return plan(leaves, PlanRequest(**self.asked), PASSES)
 
 
 def _cleaned() -> ps.Stream:

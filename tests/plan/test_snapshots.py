@@ -11,10 +11,10 @@ import pytest
 from tests.plan.cases import CASES
 
 import penstock as ps
+from penstock.codegen.generate import LOOPS, PASSES
 from penstock.graph import nodes
-from penstock.plan import make
 from penstock.plan.describe import describe
-from penstock.plan.make import PASSES, plan
+from penstock.plan.make import plan
 from penstock.plan.passes import fuse
 from penstock.plan.plan import Plan
 from penstock.plan.request import PlanRequest
@@ -62,7 +62,7 @@ def test_every_pass_adds_to_some_plan(monkeypatch: pytest.MonkeyPatch) -> None:
             changed[each.__name__] += after != made
             made = after
     assert all(changed[each.__name__] for each in PASSES)
-    assert make.PASSES[: len(make.LOOPS)] == make.LOOPS
+    assert PASSES[: len(LOOPS)] == LOOPS
 
 
 def test_a_plan_is_frozen() -> None:

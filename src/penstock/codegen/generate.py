@@ -1,8 +1,9 @@
-"""Write the loop of each segment of a graph."""
+"""Write the loop of each segment: the pass in the middle of those that make a whole plan."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Set
+from dataclasses import replace
 
 from penstock.codegen.generated import GeneratedLoop
 from penstock.codegen.loop_body import write_body
@@ -11,32 +12,48 @@ from penstock.codegen.loop_frame import frame_loop
 from penstock.codegen.rules import RULES
 from penstock.errors import GraphError
 from penstock.graph import nodes as n
-from penstock.graph.needs import Names
 from penstock.graph.tree import Tree
-from penstock.plan.heartbeat.clocks import Clocks
-from penstock.plan.segment import CLEANING, Segment, fed_segments
+from penstock.plan.make import Pass
+from penstock.plan.mark_types import signal_types
+from penstock.plan.passes.assign_cores import assign_cores
+from penstock.plan.passes.contexts import contexts
+from penstock.plan.passes.crossings import crossings
+from penstock.plan.passes.fuse import fuse
+from penstock.plan.passes.heartbeats import heartbeats
+from penstock.plan.passes.share_sides import share_sides
+from penstock.plan.passes.size import size
+from penstock.plan.plan import Plan
+from penstock.plan.segment import CLEANING, Segment
 
 MOST = 1 << 48
 """More outputs of one item than this are not counted with."""
 
 
-def generate(
-    tree: Tree, segments: Sequence[Segment], needed: dict[n.GraphNode, Names], clocks: Clocks, *, trace: bool
-) -> dict[Segment, GeneratedLoop]:
-    """The loops of segments. With `trace`, every signal that is handed to a node is logged with its place."""
+def write_loops(plan: Plan) -> Plan:
+    """Write the loop of each segment, which shows how much may leave it for one item.
+
+    Requires segments, clocks, and the fields that nodes need.
+    Ensures a code for each segment, which gives every result exactly once; and the signals by their numbers.
+    """
+    plan = replace(plan, signals=signal_types(plan.tree))
     loops: dict[Segment, GeneratedLoop] = {}
     results: set[n.GraphNode] = set()
-    for segment in segments:
-        cuts = [fed for fed in fed_segments(segments) if fed.feeder is segment]
-        leaves = _leaves(tree, segment, results)
+    for segment in plan.segments:
+        leaves = _leaves(plan.tree, segment, results)
         results |= leaves
-        loop = LoopContext(tree, segment, needed, cuts, leaves, clocks, trace, RULES)
+        loop = LoopContext(plan, segment, leaves, RULES)
         if segment.sides:
             loops[segment] = loop.exits.write_joint()
             continue
         loops[segment] = frame_loop(loop, write_body(loop))
         _refuse_beyond(segment, loops[segment])
-    return loops
+    return replace(plan, codes=loops)
+
+
+LOOPS: tuple[Pass, ...] = (assign_cores, fuse, write_loops)
+"""The passes after which the loops are written."""
+PASSES: tuple[Pass, ...] = (*LOOPS, size, contexts, heartbeats, share_sides, crossings)
+"""The passes that make a whole plan."""
 
 
 def _leaves(tree: Tree, segment: Segment, results: Set[n.GraphNode]) -> frozenset[n.GraphNode]:

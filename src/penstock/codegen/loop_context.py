@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TypeVar
 
 from penstock.codegen.calls import Calls
@@ -16,35 +15,25 @@ from penstock.codegen.meetings import Meeting
 from penstock.codegen.room import Room
 from penstock.codegen.travel import Rules, RuleTable
 from penstock.graph import nodes as n
-from penstock.graph.needs import Names
-from penstock.graph.tree import Tree
-from penstock.plan.heartbeat.clocks import Clocks
-from penstock.plan.mark_types import signal_types
-from penstock.plan.segment import Segment, opened_at
+from penstock.plan.plan import Plan
+from penstock.plan.segment import Segment, fed_segments, opened_at
 
 T = TypeVar("T")
 
 
-@dataclass(eq=False)
 class LoopContext:
-    """One segment's loop while it is written: what was planned for it, and what has been written so far.
+    """One segment's loop while it is written: what was planned for it, and what has been written so far."""
 
-    `cuts` are the segments that it feeds, and at `leaves` it gives results. With `trace`, every signal that is handed
-    to a node is logged with its index.
-    """
-
-    tree: Tree
-    segment: Segment
-    needed: dict[n.GraphNode, Names]
-    cuts: Sequence[Segment]
-    leaves: frozenset[n.GraphNode]
-    clocks: Clocks
-    trace: bool
-    rules: RuleTable
-
-    def __post_init__(self) -> None:
-        self.members, self.signals = set(self.segment.nodes), signal_types(self.tree)
-        self.out, self.code = Emitter(), GeneratedLoop(self.segment, self.clocks.at(self.segment.edge))
+    def __init__(self, plan: Plan, segment: Segment, leaves: frozenset[n.GraphNode], rules: RuleTable) -> None:
+        """At `leaves` the loop gives results."""
+        self.segment, self.leaves, self.rules = segment, leaves, rules
+        self.tree, self.clocks, self.needed, self.signals = plan.tree, plan.clocks, plan.needed, plan.signals
+        self.trace = plan.request.trace
+        """Whether every signal that is handed to a node is logged with its index."""
+        self.cuts = [fed for fed in fed_segments(plan.segments) if fed.feeder is segment]
+        """The segments that this one feeds."""
+        self.members = set(segment.nodes)
+        self.out, self.code = Emitter(), GeneratedLoop(segment, self.clocks.at(self.segment.edge))
         self.carried = Carried(self.out, self.code)
         self.calls = Calls(self.out, self.code, self.carried)
         self.room = Room(self.out, self.code, self.carried)

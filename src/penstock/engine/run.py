@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from penstock.codegen.generate import PASSES
 from penstock.engine.build import Parts, Runner, build
 from penstock.engine.enough import has_enough, items_at_a_time, may_end_early
 from penstock.engine.intake import Batch, Feeder, Skipped, batches
@@ -67,7 +68,7 @@ class Run(PreparedRun):
             raise GraphError("run: a running stream has one core for each task; leave out cores=")
         if places is not None and made:
             places = Places(*({made[node]: at for node, at in each.items()} for each in (places.cores, places.copies)))
-        self.plan = plan(leaves, request_of(leaves, self.options, places))
+        self.plan = plan(leaves, request_of(leaves, self.options, places), PASSES)
         nodes = remembering(self.plan.tree)
         self.slots = dict(zip(nodes, range(len(nodes)) if slots is None else slots, strict=True))
         self.control = check_signals(self.plan.tree, control)

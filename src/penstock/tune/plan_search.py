@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from penstock.codegen.generate import LOOPS
 from penstock.errors import GraphError, ModelError
 from penstock.graph import nodes as n
 from penstock.graph.tree import Places, Tree
 from penstock.plan.balance import BLOCK_S, LEAST_GAIN, balanced
-from penstock.plan.make import LOOPS, plan
+from penstock.plan.make import plan
 from penstock.plan.passes.size import least
 from penstock.plan.request import WIDTH, PlanRequest
 from penstock.plan.segment import inside
