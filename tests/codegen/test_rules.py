@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
+from penstock.codegen.accumulate import BUILTINS
 from penstock.codegen.rules import RULES
 from penstock.codegen.travel import MeetRules, Refusal, Rules
 from penstock.graph import nodes
+from penstock.graph.aggregate import AggregateKind
 from penstock.plan.segment import CLEANING
 
 
@@ -33,3 +37,7 @@ def test_a_node_with_functions_has_a_guarded_rule() -> None:
 
 def _calls(kind: type[nodes.GraphNode]) -> bool:
     return kind.functions is not nodes.GraphNode.functions
+
+
+def test_every_built_in_aggregate_is_written() -> None:
+    assert set(BUILTINS) == set(get_args(AggregateKind))

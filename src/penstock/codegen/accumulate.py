@@ -1,191 +1,388 @@
-"""The code of an aggregate: variables that begin with a region, take every item, and finish as fields."""
+"""The code of an aggregate: variables that begin with a region, take every item, and finish as fields.
+
+A class for each kind of result writes what it does; a `Store` is where its variables are: in a row, carried from batch
+to batch, or (`keyed_rules.py`) in a cell of a key.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
 
 from penstock.codegen.item_rules import keep
 from penstock.codegen.key_records import hook_record
+from penstock.codegen.loop_context import LoopContext
 from penstock.codegen.outlets import Heap
 from penstock.codegen.site import Level, Local, Ref, Site, Value, cast
 from penstock.graph import nodes as n
 from penstock.graph import types
-from penstock.graph.aggregate import NEEDS_AN_ITEM, Builtin
+from penstock.graph.aggregate import Builtin
 from penstock.graph.faults import FaultKind
 from penstock.graph.values import accept
 
-if TYPE_CHECKING:
-    from penstock.codegen.loop_context import LoopContext
 
-_START = {
-    "min": (str(types.INT64_MAX), "inf"),
-    "max": (str(-types.INT64_MAX - 1), "-inf"),
-}
+class Store:
+    """Where the variables of an aggregate are. These live within a row, in which its regions begin and end."""
+
+    is_carried = False
+    """Whether a region may span batches."""
+
+    def __init__(self, loop: LoopContext, node: n.Aggregate | n.KeyedAggregate) -> None:
+        self.loop, self.node, self.name = loop, node, f"a{loop.number(node)}"
+
+    def variable(self, at: int, part: str, is_float: bool = False) -> str:
+        """A variable of the result at an index."""
+        return f"{self.name}_{at}{part}"
+
+    def keeper(self, at: int, t: pa.DataType) -> Value:
+        """What holds a field of the first or the last item."""
+        return Local(self.variable(at, "x"))
+
+    def fold(self, at: int, fold: n.Folding) -> tuple[str, str]:
+        """The array of the records of a fold, and the record there."""
+        name = hook_record(self.loop, self.node, fold.record, f"_{at}")
+        return name, f"{name}[0]"
+
+    def begin_halves(self, low: str, high: str) -> None:
+        """A sum in two halves begins."""
+
+    def carry_over(self, at: int) -> None:
+        """An item has been added to a sum of integers."""
+
+    def plain(self, value: Value, t: pa.DataType) -> Value:
+        """A finished value, as a plain number."""
+        return value
+
+
+class CarriedStore(Store):
+    """Variables that are carried from batch to batch."""
+
+    is_carried = True
+
+    def __init__(self, loop: LoopContext, node: n.Aggregate | n.KeyedAggregate) -> None:
+        super().__init__(loop, node)
+        self.keepers: dict[int, Value] = {}
+
+    def variable(self, at: int, part: str, is_float: bool = False) -> str:
+        name = super().variable(at, part)
+        return self.loop.carried.floating(name) if is_float else self.loop.carried.integer(name)
+
+    def keeper(self, at: int, t: pa.DataType) -> Value:
+        if at not in self.keepers:
+            self.keepers[at] = self.loop.carried.keeper(f"{self.name}_{at}x", t)
+        return self.keepers[at]
+
+    def begin_halves(self, low: str, high: str) -> None:
+        if (low, high) not in self.loop.carried.halves:
+            self.loop.carried.halves.append((low, high))
 
 
 class Accumulator:
-    """The accumulators of one aggregate node in one loop.
+    """All results of one aggregate node in one loop."""
 
-    Where the region may span batches (`is_carried`) the variables are carried; else they live within a row.
-    """
-
-    def __init__(self, loop: LoopContext, node: n.Aggregate | n.KeyedAggregate, is_carried: bool) -> None:
-        self.loop, self.node, self.is_carried = loop, node, is_carried
-        self.out, self.line = loop.out, loop.out.line
-        self.name = f"a{loop.number(node)}"
-        self.heaps: dict[str, Heap] = {}
-        self.kept: dict[str, Value] = {}
-
-    def _variable(self, result: str, part: str, is_float: bool = False) -> str:
-        name = f"{self.name}_{list(self.node.results).index(result)}{part}"
-        if self.is_carried:
-            return self.loop.carried.floating(name) if is_float else self.loop.carried.integer(name)
-        return name
-
-    def _type(self, result: Builtin) -> pa.DataType:
-        return pa.int64() if result.field is None else self.node.given.scope[result.field]
-
-    # Begin
+    def __init__(self, loop: LoopContext, node: n.Aggregate | n.KeyedAggregate, store: Store) -> None:
+        self.node, self.store = node, store
+        self.results: dict[str, Result] = {}
+        for at, (name, result) in enumerate(node.results.items()):
+            kind = BUILTINS[result.kind] if isinstance(result, Builtin) else OwnFold
+            self.results[name] = kind(loop, node, store, at, name, result)
 
     def begin(self, site: Site) -> None:
-        for name, result in self.node.results.items():
-            if isinstance(result, Builtin):
-                self._begin(name, result)
-            else:
-                record = self._fold_record(name, result)
-                self.line(f"{self._fold_at(record)} = {record}_0[0]")
-                if result.begin is not None:
-                    self.line(self.loop.calls.call(result.begin, site, {"self": self._fold_at(record)}))
+        for result in self.results.values():
+            result.begin(site)
 
-    def _fold_record(self, name: str, fold: n.Folding) -> str:
-        return hook_record(self.loop, self.node, fold.record, f"_{list(self.node.results).index(name)}")
+    def add(self, site: Site) -> None:
+        for result in self.results.values():
+            result.add(site)
 
-    def _fold_at(self, record: str) -> str:
-        """The record of a fold among those of an array."""
-        return f"{record}[0]"
+    def finish(self, site: Site) -> Level:
+        """The fields of the item that a region leaves behind."""
+        own = keep(site.levels[-1], tuple(self.node.keep))
+        own |= {name: result.finish(site) for name, result in self.results.items()}
+        return own | {name: self.store.plain(own[name], self.node.shape.fields[name]) for name in self.results}
 
-    def _begin(self, name: str, result: Builtin) -> None:
-        line, kind, t = self.line, result.kind, self._type(result)
-        if kind == "to_list":
-            return  # the heap's open end is empty when a region begins
-        if kind != "sum":
-            line(f"{self._variable(name, 'n')} = 0")
-        if kind == "sum":
-            if types.is_float(t):
-                line(f"{self._variable(name, 'x', True)} = 0.0")
-            else:
-                line(f"{self._variable(name, 'x')} = 0")
-                if self._is_split(t):
-                    line(f"{self._variable(name, 'h')} = 0")
-                    self._note_halves(name)
-        elif kind == "mean":
-            line(f"{self._variable(name, 'x', True)} = 0.0")
-        elif kind == "variance":
-            line(f"{self._variable(name, 'x', True)} = 0.0")
-            line(f"{self._variable(name, 's', True)} = 0.0")
-        elif kind in ("min", "max"):
-            is_float = types.is_float(t)
-            line(f"{self._variable(name, 'x', is_float)} = {_START[kind][is_float]}")
-        elif kind in ("first", "last") and types.is_scalar(t) and not self.is_carried:
-            line(f"{self._variable(name, 'x', types.is_float(t))} = {'0.0' if types.is_float(t) else '0'}")
-        elif kind in ("first", "last") and not self.is_carried:
-            line(f"{self._variable(name, 'x')} = 0")
 
-    def _note_halves(self, name: str) -> None:
-        halves = (self._variable(name, "x"), self._variable(name, "h"))
-        if self.is_carried and halves not in self.loop.carried.halves:
-            self.loop.carried.halves.append(halves)
+class Result(ABC):
+    """One result of an aggregate: `name` is its field, `at` its index among all."""
 
-    def _is_split(self, t: pa.DataType) -> bool:
+    def __init__(
+        self, loop: LoopContext, node: n.Aggregate | n.KeyedAggregate, store: Store, at: int, name: str, result: Any
+    ) -> None:
+        self.loop, self.node, self.store, self.at, self.name, self.result = loop, node, store, at, name, result
+        self.out, self.line = loop.out, loop.out.line
+
+    @abstractmethod
+    def begin(self, site: Site) -> None:
+        """A region begins."""
+
+    @abstractmethod
+    def add(self, site: Site) -> None:
+        """An item of the region has come."""
+
+    @abstractmethod
+    def finish(self, site: Site) -> Value:
+        """The result, where the region ends."""
+
+
+class OwnFold(Result):
+    """A fold of the user's own, whose record changes by functions."""
+
+    @property
+    def records(self) -> dict[str, str]:
+        return {"self": self.store.fold(self.at, self.result)[1]}
+
+    def begin(self, site: Site) -> None:
+        name, record = self.store.fold(self.at, self.result)
+        self.line(f"{record} = {name}_0[0]")
+        if self.result.begin is not None:
+            self.line(self.loop.calls.call(self.result.begin, site, self.records))
+
+    def add(self, site: Site) -> None:
+        self.line(self.loop.calls.call(self.result.run, site, self.records))
+
+    def finish(self, site: Site) -> Value:
+        call = self.loop.calls.call(self.result.end, site, self.records)
+        return self.loop.calls.results(self.node, (self.name,), self.result.end, call)[0]
+
+
+class Count(Result):
+    """How many items there are; the others that need their number count them too."""
+
+    @cached_property
+    def type(self) -> pa.DataType:
+        field = self.result.field
+        return pa.int64() if field is None else self.node.given.scope[field]
+
+    @cached_property
+    def is_float(self) -> bool:
+        return types.is_float(self.type)
+
+    @property
+    def count(self) -> str:
+        return self.store.variable(self.at, "n")
+
+    def value(self, site: Site) -> str:
+        """The item's value, in a variable."""
+        return self.loop.calls.local(self.result.field, site).name
+
+    def begin(self, site: Site) -> None:
+        self.line(f"{self.count} = 0")
+
+    def add(self, site: Site) -> None:
+        if self.result.field is not None:
+            self.loop.calls.find(self.result.field, site)
+        self.line(f"{self.count} += 1")
+
+    def finish(self, site: Site) -> Value:
+        """A value of its own: the accumulator begins anew before the item is used up."""
+        return self.loop.calls.assign(self.count)
+
+
+class Sum(Count):
+    """A sum: of floats from first to last; of integers exact, in two halves where it could overflow."""
+
+    @property
+    def total(self) -> str:
+        return self.store.variable(self.at, "x", self.is_float)
+
+    @property
+    def high(self) -> str:
+        return self.store.variable(self.at, "h")
+
+    @property
+    def is_split(self) -> bool:
         """Whether a sum of integers is kept in two halves, so that it is exact beyond 64 bits.
 
         Integers of up to 32 bits cannot overflow 64 within one list; in a region that spans batches they might, and
         there what goes beyond the lower half is moved up at the start of every batch.
         """
-        return self.is_carried or (types.is_integer(t) and types.storage(t).itemsize == 8)
+        return not self.is_float and (self.store.is_carried or self._is_long)
 
-    # Add
+    @property
+    def _is_long(self) -> bool:
+        return types.is_integer(self.type) and types.storage(self.type).itemsize == 8
+
+    def begin(self, site: Site) -> None:
+        self.line(f"{self.total} = {'0.0' if self.is_float else '0'}")
+        if self.is_split:
+            self.line(f"{self.high} = 0")
+            self.store.begin_halves(self.total, self.high)
 
     def add(self, site: Site) -> None:
-        for name, result in self.node.results.items():
-            if isinstance(result, Builtin):
-                value = None if result.field is None else self.loop.calls.find(result.field, site)
-                getattr(self, f"_add_{result.kind}")(name, result, value, site)
-            else:
-                record = self._fold_record(name, result)
-                self.line(self.loop.calls.call(result.run, site, {"self": self._fold_at(record)}))
-
-    def _add_sum(self, name: str, result: Builtin, value: Local, site: Site) -> None:
-        line, t = self.line, self._type(result)
-        if types.is_float(t):
-            line(f"{self._variable(name, 'x', True)} += {value.name}")
-        elif self._is_split(t) and types.storage(t).itemsize == 8:
-            line(f"{self._variable(name, 'x')} += {value.name} & 4294967295")
-            line(f"{self._variable(name, 'h')} += {value.name} >> 32")
+        value = self.value(site)
+        if self.is_split and types.storage(self.type).itemsize == 8:
+            self.line(f"{self.total} += {value} & 4294967295")
+            self.line(f"{self.high} += {value} >> 32")
         else:
-            line(f"{self._variable(name, 'x')} += {value.name}")
+            self.line(f"{self.total} += {value}")
+        if not self.is_float:
+            self.store.carry_over(self.at)
 
-    def _add_count(self, name: str, result: Builtin, value: Any, site: Site) -> None:
-        self.line(f"{self._variable(name, 'n')} += 1")
+    def finish(self, site: Site) -> Value:
+        if not self.is_split:
+            return self.loop.calls.assign(self.total)
+        low, high = self.total, self.high
+        total = self.loop.calls.assign(f"{high} + ({low} >> 32)").name
+        with self.out.block(f"if {total} < -2147483648 or {total} > 2147483647"):
+            self.loop.calls.fault(FaultKind.SUM_OVERFLOW, self.node, str(self.result))
+        self.line(f"{total} = ({total} << 32) | ({low} & 4294967295)")
+        return Local(total)
 
-    def _add_mean(self, name: str, result: Builtin, value: Local, site: Site) -> None:
-        self.line(f"{self._variable(name, 'n')} += 1")
-        self.line(f"{self._variable(name, 'x', True)} += as_float({value.name})")
 
-    def _add_variance(self, name: str, result: Builtin, value: Local, site: Site) -> None:
-        count, mean, squares = (
-            self._variable(name, "n"),
-            self._variable(name, "x", True),
-            self._variable(name, "s", True),
-        )
-        line, delta = self.line, self.out.fresh("d")
-        line(f"{count} += 1")
-        line(f"{delta} = as_float({value.name}) - {mean}")
-        line(f"{mean} += {delta} / {count}")
-        line(f"{squares} += {delta} * (as_float({value.name}) - {mean})")
+class Mean(Count):
+    """The mean, added from first to last."""
 
-    def _add_min(self, name: str, result: Builtin, value: Local, site: Site, sign: str = "<") -> None:
-        is_float = types.is_float(self._type(result))
-        best = self._variable(name, "x", is_float)
-        nan = f" or {value.name} != {value.name}" if is_float else ""
-        self.line(f"{self._variable(name, 'n')} += 1")
-        with self.out.block(f"if {value.name} {sign} {best}{nan}"):
-            self.line(f"{best} = {value.name}")
+    @property
+    def total(self) -> str:
+        return self.store.variable(self.at, "x", True)
 
-    def _add_max(self, name: str, result: Builtin, value: Local, site: Site) -> None:
-        self._add_min(name, result, value, site, ">")
+    def begin(self, site: Site) -> None:
+        super().begin(site)
+        self.line(f"{self.total} = 0.0")
 
-    def _add_first(self, name: str, result: Builtin, value: Value, site: Site) -> None:
-        count = self._variable(name, "n")
-        with self.out.block(f"if {count} == 0"):
-            self._keep(name, result, value)
-        self.line(f"{count} += 1")
+    def add(self, site: Site) -> None:
+        super().add(site)
+        self.line(f"{self.total} += as_float({self.value(site)})")
 
-    def _add_last(self, name: str, result: Builtin, value: Value, site: Site) -> None:
-        self._keep(name, result, value)
-        self.line(f"{self._variable(name, 'n')} += 1")
+    def finish(self, site: Site) -> Value:
+        return self._ratio(self.total, self.count)
 
-    def _keep(self, name: str, result: Builtin, value: Value) -> None:
-        if not self.is_carried and isinstance(value, Ref):
-            # Within a row the value stays where it is, and its index is enough.
-            self.kept[name] = Ref(value.column, self._variable(name, "x"))
-            self.line(f"{self._variable(name, 'x')} = as_int({value.index})")
+    def _ratio(self, above: str, below: str) -> Local:
+        ratio = self.loop.calls.assign("nan")
+        with self.out.block(f"if {below} > 0"):
+            self.line(f"{ratio.name} = {above} / {below}")
+        return ratio
+
+
+class Variance(Mean):
+    """The variance, by Welford's recurrence: the total is the mean so far."""
+
+    @property
+    def squares(self) -> str:
+        return self.store.variable(self.at, "s", True)
+
+    def begin(self, site: Site) -> None:
+        super().begin(site)
+        self.line(f"{self.squares} = 0.0")
+
+    def add(self, site: Site) -> None:
+        value = self.value(site)
+        self.line(f"{self.count} += 1")
+        delta = self.loop.calls.assign(f"as_float({value}) - {self.total}", "d").name
+        self.line(f"{self.total} += {delta} / {self.count}")
+        self.line(f"{self.squares} += {delta} * (as_float({value}) - {self.total})")
+
+    def finish(self, site: Site) -> Value:
+        divisor = self.loop.calls.assign(f"{self.count} - {self.result.ddof}")
+        return self._ratio(self.squares, divisor.name)
+
+
+class NeedsItem(Count):
+    """A result that is one of the items' values: the default, or a fault, where the region had no item."""
+
+    def kept(self) -> Value:
+        """What holds the value."""
+        raise NotImplementedError
+
+    def finish(self, site: Site) -> Value:
+        is_empty, kept = f"if {self.count} == 0", self.kept()
+        if self.result.default is not None and isinstance(kept, Ref):
+            return self._with_default(kept, is_empty)
+        if self.result.default is None:
+            with self.out.block(is_empty):
+                self.loop.calls.fault(FaultKind.EMPTY_REGION, self.node, str(self.result))
+        if isinstance(kept, Ref):
+            return Ref(kept.column, self.loop.calls.assign(kept.index).name)
+        value = self.loop.calls.assign(f"{cast(self.type)}({kept.name})")
+        if self.result.default is not None:
+            with self.out.block(is_empty):
+                self.line(f"{value.name} = {cast(self.type)}({_literal(self.result.default, self.type)})")
+        return value
+
+    def _with_default(self, kept: Ref, is_empty: str) -> Ref:
+        """A default of varying length goes to a heap, and so must what else may stand in its place."""
+        carried, literals = self.loop.carried, self.loop.code.literals
+        heap, local = carried.heap_of(self.node, self.name, self.type), self.out.fresh("h")
+        for header, array in ((is_empty, f"literal{len(literals)}"), ("else", kept.elements)):
+            with self.out.block(header):
+                self.line(f"{local} = {carried.put(heap, array).index}")
+        literals.append((accept(self.result.default, self.type), self.type))
+        return Ref(heap.column, local)
+
+
+class Extreme(NeedsItem):
+    """The least or the greatest value; NaN where one is."""
+
+    @property
+    def best(self) -> str:
+        return self.store.variable(self.at, "x", self.is_float)
+
+    def begin(self, site: Site) -> None:
+        super().begin(site)
+        sign, bound = ("-", -types.INT64_MAX - 1) if self.result.kind == "max" else ("", types.INT64_MAX)
+        self.line(f"{self.best} = {f'{sign}inf' if self.is_float else bound}")
+
+    def add(self, site: Site) -> None:
+        best, sign = self.best, ">" if self.result.kind == "max" else "<"
+        super().add(site)
+        value = self.value(site)
+        nan = f" or {value} != {value}" if self.is_float else ""
+        with self.out.block(f"if {value} {sign} {best}{nan}"):
+            self.line(f"{best} = {value}")
+
+    def kept(self) -> Value:
+        return Local(self.best)
+
+
+class Kept(NeedsItem):
+    """The value of the first or of the last item. Within a row a longer one stays where it is: its index is enough."""
+
+    row: Ref | None = None
+    """Where the value lies, of which a variable holds the index."""
+
+    def begin(self, site: Site) -> None:
+        super().begin(site)
+        if not self.store.is_carried:
+            is_float = types.is_scalar(self.type) and self.is_float
+            self.line(f"{self.store.variable(self.at, 'x')} = {'0.0' if is_float else '0'}")
+
+    def add(self, site: Site) -> None:
+        value = self.loop.calls.find(self.result.field, site)
+        if self.result.kind == "last":
+            self._keep(value)
         else:
-            self.loop.carried.capture(self._keeper(name, result), value)
+            with self.out.block(f"if {self.count} == 0"):
+                self._keep(value)
+        self.line(f"{self.count} += 1")
 
-    def _keeper(self, name: str, result: Builtin) -> Value:
-        if name not in self.kept:
-            t = self._type(result)
-            if self.is_carried:
-                self.kept[name] = self.loop.carried.keeper(f"{self.name}_{list(self.node.results).index(name)}x", t)
-            else:
-                self.kept[name] = Local(self._variable(name, "x"))
-        return self.kept[name]
+    def _keep(self, value: Value) -> None:
+        if self.store.is_carried or isinstance(value, Local):
+            self.loop.carried.capture(self.kept(), value)
+        else:
+            index = self.store.variable(self.at, "x")
+            self.row = Ref(value.column, index)
+            self.line(f"{index} = as_int({value.index})")
 
-    def _add_to_list(self, name: str, result: Builtin, value: Value, site: Site) -> None:
-        heap = self._heap(name, result)
+    def kept(self) -> Value:
+        return self.row or self.store.keeper(self.at, self.type)
+
+
+class ToList(Count):
+    """All values, on a heap whose open end is empty when a region begins."""
+
+    @cached_property
+    def heap(self) -> Heap:
+        refers = None if types.is_scalar(self.type) else self.loop.carried.heap(self.type)
+        return self.loop.carried.heap(pa.list_(self.type), is_collected=True, refers=refers)
+
+    def begin(self, site: Site) -> None:
+        """Nothing to do."""
+
+    def add(self, site: Site) -> None:
+        value, heap = self.loop.calls.find(self.result.field, site), self.heap
         self.loop.room.of_heap(heap).reserve(site)
         if isinstance(value, Ref):
             assert heap.refers is not None
@@ -195,111 +392,29 @@ class Accumulator:
         self.line(f"{heap.name}_e[{heap.name}_u] = {stored}")
         self.line(f"{heap.name}_u += 1")
 
-    def _heap(self, name: str, result: Builtin) -> Heap:
-        if name not in self.heaps:
-            t = self._type(result)
-            refers = None if types.is_scalar(t) else self.loop.carried.heap(t)
-            self.heaps[name] = self.loop.carried.heap(pa.list_(t), is_collected=True, refers=refers)
-        return self.heaps[name]
-
-    # Finish
-
-    def finish(self, site: Site) -> Level:
-        """The fields of the item that a region leaves behind."""
-        own = keep(site.levels[-1], tuple(self.node.keep))
-        for name, result in self.node.results.items():
-            own[name] = self._finish(name, result, site)
-        return own
-
-    def _finish(self, name: str, result: Builtin | n.Folding, site: Site) -> Value:
-        if not isinstance(result, Builtin):
-            record = self._fold_record(name, result)
-            call = self.loop.calls.call(result.end, site, {"self": self._fold_at(record)})
-            (value,) = self.loop.calls.results(self.node, (name,), result.end, call)
-            return value
-        if result.kind in NEEDS_AN_ITEM:
-            return self._finish_some(name, result)
-        finished: Value = getattr(self, f"_finish_{result.kind}")(name, result)
-        return finished
-
-    def _finish_sum(self, name: str, result: Builtin) -> Value:
-        t, out = self._type(result), self.out
-        if types.is_float(t):
-            return self._copied(self._variable(name, "x", True))
-        if not self._is_split(t):
-            return self._copied(self._variable(name, "x"))
-        low, high, total = self._variable(name, "x"), self._variable(name, "h"), out.fresh()
-        out.line(f"{total} = {high} + ({low} >> 32)")
-        with out.block(f"if {total} < -2147483648 or {total} > 2147483647"):
-            self.loop.calls.fault(FaultKind.SUM_OVERFLOW, self.node, str(result))
-        out.line(f"{total} = ({total} << 32) | ({low} & 4294967295)")
-        return Local(total)
-
-    def _copied(self, variable: str) -> Local:
-        """A value of its own: the accumulator begins anew before the item is used up."""
-        return self.loop.calls.assign(variable)
-
-    def _finish_count(self, name: str, result: Builtin) -> Value:
-        return self._copied(self._variable(name, "n"))
-
-    def _finish_mean(self, name: str, result: Builtin) -> Value:
-        return self._ratio(self._variable(name, "x", True), self._variable(name, "n"))
-
-    def _finish_variance(self, name: str, result: Builtin) -> Value:
-        divisor = self.loop.calls.assign(f"{self._variable(name, 'n')} - {result.ddof}")
-        return self._ratio(self._variable(name, "s", True), divisor.name)
-
-    def _ratio(self, above: str, below: str) -> Local:
-        ratio = self.loop.calls.assign("nan")
-        with self.out.block(f"if {below} > 0"):
-            self.line(f"{ratio.name} = {above} / {below}")
-        return ratio
-
-    def _finish_to_list(self, name: str, result: Builtin) -> Value:
-        heap, local = self._heap(name, result), self.out.fresh("h")
+    def finish(self, site: Site) -> Value:
+        heap, local = self.heap, self.out.fresh("h")
         h = heap.name
         self.line(f"{h}_o = ended({h}_o, {h}_n, {h}_u)")
         self.line(f"{local} = {h}_n")
         self.line(f"{h}_n += 1")
         return Ref(heap.column, local)
 
-    def _finish_some(self, name: str, result: Builtin) -> Value:
-        """An aggregate that needs an item: the default, or a fault, where the region had none."""
-        out, t = self.out, self._type(result)
-        empty = f"if {self._variable(name, 'n')} == 0"
-        if result.kind in ("min", "max"):
-            kept: Value = Local(self._variable(name, "x", types.is_float(t)))
-        else:
-            kept = self.kept[name] if name in self.kept else self._keeper(name, result)
-        if result.default is None:
-            with out.block(empty):
-                self.loop.calls.fault(FaultKind.EMPTY_REGION, self.node, str(result))
-            return Ref(kept.column, self._copied(kept.index).name) if isinstance(kept, Ref) else self._typed(kept, t)
-        if isinstance(kept, Local):
-            value = self._typed(kept, t)
-            with out.block(empty):
-                out.line(f"{value.name} = {cast(t)}({_literal(result.default, t)})")
-            return value
-        return self._default_text(name, kept, result, t, empty)
 
-    def _typed(self, kept: Local, t: pa.DataType) -> Local:
-        return self.loop.calls.assign(f"{cast(t)}({kept.name})")
-
-    def _default_text(self, name: str, kept: Ref, result: Builtin, t: pa.DataType, empty: str) -> Ref:
-        """A default of varying length goes to a heap, and so must what else may stand in its place."""
-        heap, local = self.loop.carried.heap_of(self.node, name, t), self.out.fresh("h")
-        with self.out.block(empty):
-            put = self.loop.carried.put(heap, f"literal{len(self.loop.code.literals)}")
-            self.line(f"{local} = {put.index}")
-        with self.out.block("else"):
-            put = self.loop.carried.put(heap, kept.elements)
-            self.line(f"{local} = {put.index}")
-        self.loop.code.literals.append((accept(result.default, t), t))
-        return Ref(heap.column, local)
+BUILTINS: dict[str, type[Count]] = {
+    "sum": Sum,
+    "count": Count,
+    "mean": Mean,
+    "variance": Variance,
+    "min": Extreme,
+    "max": Extreme,
+    "first": Kept,
+    "last": Kept,
+    "to_list": ToList,
+}
+"""What writes a built-in aggregate, for every kind; a test demands them all."""
 
 
 def _literal(value: Any, t: pa.DataType) -> str:
     plain = accept(value, t)
-    if isinstance(plain, float) and plain != plain:
-        return "nan"
-    return repr(plain)
+    return "nan" if isinstance(plain, float) and plain != plain else repr(plain)

@@ -55,8 +55,8 @@ def flat_map_item(loop: LoopContext, node: n.FlatMap, site: Site) -> None:
         slot = slot_of(loop, node, site)
         note_arrival(loop, node, slot, site)
         level = level | (key_level(loop, node, slot) if node.keep else {})
-    records = state_record(loop, node, site)
-    run(loop, node, node.function, site, records, keep(level, node.keep))
+    own = keep(level, node.keep)
+    run(loop, node, node.function, site, state_record(loop, node, site), own)
 
 
 def flat_map_close(loop: LoopContext, node: n.FlatMap, boundary: Boundary, site: Site) -> None:

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from penstock.codegen.accumulate import Accumulator
+import pyarrow as pa
+
+from penstock.codegen.accumulate import Accumulator, Store
 from penstock.codegen.end_rules import arriving, end_keys, note_arrival
 from penstock.codegen.exits import origin_of
 from penstock.codegen.generated import Cells, Input, Keys
@@ -22,7 +24,6 @@ from penstock.codegen.traverse import send
 from penstock.errors import InternalError
 from penstock.graph import nodes as n
 from penstock.graph import types
-from penstock.graph.aggregate import Builtin
 from penstock.graph.faults import FaultKind
 from penstock.graph.hidden import is_hidden
 from penstock.graph.needs import key_field
@@ -50,54 +51,43 @@ def _entered(loop: LoopContext, node: n.KeyBy, site: Site, field: str) -> Input:
     return column
 
 
-class CellAccumulator(Accumulator):
-    """Accumulators whose variables are fields of a cell: of that which the variable named `cell` says."""
+class CellStore(Store):
+    """Variables that are fields of a cell: of that whose index the variable `cell` holds."""
+
+    is_carried = True
 
     def __init__(self, loop: LoopContext, node: n.KeyedAggregate) -> None:
-        super().__init__(loop, node, is_carried=True)
+        super().__init__(loop, node)
         self.name, self.cell = f"cells{loop.number(node)}", ""
         self.cells = loop.code.cells.setdefault(self.name, Cells(node, node.window.open_at_once))
         if isinstance(node.window, TimeWindow):
             self.cells.fields |= {"q": "i8", "r": "i8", "s": "i8"}
-
-    def _variable(self, result: str, part: str, is_float: bool = False) -> str:
-        return self.field(f"v{list(self.node.results).index(result)}{part}", is_float)
 
     def field(self, name: str, is_float: bool = False) -> str:
         """A field of the cell."""
         self.cells.fields.setdefault(name, "f8" if is_float else "i8")
         return f"{self.name}_{name}[{self.cell}]"
 
-    def _fold_record(self, name: str, fold: n.Folding) -> str:
-        record = f"{self.name}_f{list(self.node.results).index(name)}"
-        self.cells.folds.setdefault(record, fold.record)
-        return record
+    def variable(self, at: int, part: str, is_float: bool = False) -> str:
+        return self.field(f"v{at}{part}", is_float)
 
-    def _fold_at(self, record: str) -> str:
-        return f"{record}[{self.cell}]"
+    def keeper(self, at: int, t: pa.DataType) -> Value:
+        field = self.variable(at, "x", types.is_float(t))
+        return Local(f"{cast(t)}({field})", store=field)
 
-    def _note_halves(self, name: str) -> None:
-        """Nothing to note: a sum in halves carries over with every item."""
+    def fold(self, at: int, fold: n.Folding) -> tuple[str, str]:
+        name = f"{self.name}_f{at}"
+        self.cells.folds.setdefault(name, fold.record)
+        return name, f"{name}[{self.cell}]"
 
-    def _add_sum(self, name: str, result: Builtin, value: Local, site: Site) -> None:
-        super()._add_sum(name, result, value, site)
-        if not types.is_float(self._type(result)):
-            low, high = self._variable(name, "x"), self._variable(name, "h")
-            self.loop.out.line(f"{high} += {low} >> 32")
-            self.loop.out.line(f"{low} &= 4294967295")
+    def carry_over(self, at: int) -> None:
+        low, high = self.variable(at, "x"), self.variable(at, "h")
+        self.loop.out.line(f"{high} += {low} >> 32")
+        self.loop.out.line(f"{low} &= 4294967295")
 
-    def _keeper(self, name: str, result: Builtin) -> Value:
-        t = self._type(result)
-        held = self._variable(name, "x", types.is_float(t))
-        return Local(f"{cast(t)}({held})", store=held)
-
-    def finish(self, site: Site) -> Level:
-        own = super().finish(site)
-        for name in self.node.results:
-            value = own[name]
-            if isinstance(value, Local):  # as a plain number, whatever the array gave
-                own[name] = self.loop.calls.assign(f"{cast(self.node.shape.fields[name])}({value.name})")
-        return own
+    def plain(self, value: Value, t: pa.DataType) -> Value:
+        """What an array gave, as a plain number."""
+        return self.loop.calls.assign(f"{cast(t)}({value.name})") if isinstance(value, Local) else value
 
 
 class KeyedFold:
@@ -105,7 +95,8 @@ class KeyedFold:
 
     def __init__(self, loop: LoopContext, node: n.KeyedAggregate) -> None:
         self.loop, self.node, self.window = loop, node, node.window
-        self.accumulator = CellAccumulator(loop, node)
+        self.cells = CellStore(loop, node)
+        self.accumulator = Accumulator(loop, node, self.cells)
         self.state = state_array(loop, node)
         self.width = node.window.open_at_once
 
@@ -124,7 +115,7 @@ class KeyedFold:
 
     def _end(self, slot: str, site: Site) -> None:
         if isinstance(self.window, (WholeWindow, RegionWindow)):
-            self.accumulator.cell = slot
+            self.cells.cell = slot
             if self.node.given.key is None:  # a stream without items has its row too
                 self._begin_once(site)
             self._give(slot, self._first(), site)
@@ -134,7 +125,7 @@ class KeyedFold:
     # All items of a key
 
     def _item_of_whole(self, slot: str, site: Site) -> None:
-        self.accumulator.cell = slot
+        self.cells.cell = slot
         if self.node.given.key is None:
             self._begin_once(site)
         else:
@@ -144,7 +135,7 @@ class KeyedFold:
 
     def _begin_once(self, site: Site) -> None:
         """Begin the one window of a stream without a key."""
-        has_begun = self.accumulator.field("n")
+        has_begun = self.cells.field("n")
         with self.loop.out.block(f"if {has_begun} == 0"):
             self.loop.out.line(f"{has_begun} = 1")
             self.accumulator.begin(site.fork())
@@ -152,8 +143,8 @@ class KeyedFold:
     # Regions: what is kept of a first item lies in the cell too
 
     def _item_of_region(self, window: RegionWindow, slot: str, site: Site) -> None:
-        out, self.accumulator.cell = self.loop.out, slot
-        count, begins = self.accumulator.field("n"), self._begins(window, site)
+        out, self.cells.cell = self.loop.out, slot
+        count, begins = self.cells.field("n"), self._begins(window, site)
         with out.block(f"if {count} != 0 and ({begins})"):
             self._give(slot, self._first(), site.fork(aligned=False))
             out.line(f"{count} = 0")
@@ -177,7 +168,7 @@ class KeyedFold:
     def _kept(self, name: str) -> Local:
         """The field of the cell that holds a field of the region's first item."""
         t = self.node.added[name]
-        held = self.accumulator.field(f"k{list(self.node.added).index(name)}", types.is_float(t))
+        held = self.cells.field(f"k{list(self.node.added).index(name)}", types.is_float(t))
         return Local(f"{cast(t)}({held})", store=held)
 
     def _first(self) -> dict[str, str]:
@@ -202,13 +193,13 @@ class KeyedFold:
             number = self.loop.calls.assign(f"({full}) // {every}", "q").name
             self._choose(slot, number)
             self._give(slot, self._bounds(f"{number} * {every}", f"{place} + 1"), site.fork(aligned=False))
-            out.line(f"{self.accumulator.field('n')} = 0")
+            out.line(f"{self.cells.field('n')} = 0")
 
     def _end_of_count(self, window: CountWindow, slot: str, site: Site) -> None:
         place, count, every = self._progress(slot), window.count, window.every
         first = f"max(0, ({place} - {count}) // {every} + 1)"
         with self._windows(slot, first, f"({place} - 1) // {every} + 1", site) as number:
-            n_items = f"as_int({self.accumulator.field('n')})"
+            n_items = f"as_int({self.cells.field('n')})"
             with self.loop.out.block(f"if {n_items} != 0"):
                 start = f"{number} * {every}"
                 self._give(slot, self._bounds(start, f"{start} + {n_items}"), self._many(site))
@@ -232,10 +223,10 @@ class KeyedFold:
 
     def _choose(self, slot: str, number: str) -> None:
         index = slot if self.width == 1 else f"{slot} * {self.width} + {number} % {self.width}"
-        self.accumulator.cell = self.loop.calls.assign(index, "c").name
+        self.cells.cell = self.loop.calls.assign(index, "c").name
 
     def _add(self, slot: str, site: Site) -> None:
-        count = self.accumulator.field("n")
+        count = self.cells.field("n")
         with self.loop.out.block(f"if {count} == 0"):
             self.accumulator.begin(self._key_site(slot, site.fork()))
         self.loop.out.line(f"{count} += 1")

@@ -54,12 +54,12 @@ class TimedFold(KeyedFold):
 
     def __init__(self, loop: LoopContext, node: n.KeyedAggregate) -> None:
         super().__init__(loop, node)
-        counts = f"{self.accumulator.name}_counts"
+        counts = f"{self.cells.name}_counts"
         self.limit = Limit(loop, self.window, f"{counts}[4]", f"{counts}[5]") if self.window.closes else None
-        self.pool: Buffer = loop.carried.buffer(f"{self.accumulator.name}p")
+        self.pool: Buffer = loop.carried.buffer(f"{self.cells.name}p")
 
     def item(self, site: Site) -> None:
-        slot, name, out = slot_of(self.loop, self.node, site), self.accumulator.name, self.loop.out
+        slot, name, out = slot_of(self.loop, self.node, site), self.cells.name, self.loop.out
         with arriving(self.loop, self.node, slot, site):
             out.line(f"{self._held(slot)} = {name}_counts[1]")
             out.line(f"{name}_counts[1] += 1")
@@ -81,7 +81,7 @@ class TimedFold(KeyedFold):
 
     def _find(self, slot: str, number: str) -> None:
         """The cell of a window: its own, or one that is free."""
-        out, name, place, cell = self.loop.out, self.accumulator.name, self.loop.out.fresh(), self.loop.out.fresh("c")
+        out, name, place, cell = self.loop.out, self.cells.name, self.loop.out.fresh(), self.loop.out.fresh("c")
         out.line(f"{place} = cell_place({name}_table, {name}_s, {name}_q, {slot}, {number})")
         out.line(f"{cell} = as_int({name}_table[{place}]) - 1")
         with out.block(f"if {cell} < 0"):
@@ -92,10 +92,10 @@ class TimedFold(KeyedFold):
                 out.line(f"{cell} = {self.pool.count}")
                 out.line(f"{self.pool.count} += 1")
             out.line(f"{name}_table[{place}] = {cell} + 1")
-        self.accumulator.cell = cell
+        self.cells.cell = cell
 
     def _add_timed(self, slot: str, number: str, site: Site) -> None:
-        out, name, cell, field = self.loop.out, self.accumulator.name, self.accumulator.cell, self.accumulator.field
+        out, name, cell, field = self.loop.out, self.cells.name, self.cells.cell, self.cells.field
         with out.block(f"if {field('n')} == 0"):
             out.line(f"{field('q')} = {number}")
             out.line(f"{field('s')} = {slot}")
@@ -110,7 +110,7 @@ class TimedFold(KeyedFold):
     def advance(self, signal: SignalAt) -> None:
         """A watermark has come: close what it closes."""
         assert self.limit is not None
-        out, name = self.loop.out, self.accumulator.name
+        out, name = self.loop.out, self.cells.name
         self.limit.advance(signal)
         test = f"{name}_counts[0] > 0 and {self.limit.is_known} != 0 and {name}_q[{name}_heap[0]] < {self.limit.first}"
         with out.block(f"while {test}"):
@@ -119,7 +119,7 @@ class TimedFold(KeyedFold):
 
     def end_all(self) -> None:
         """The end of the stream: close all that is open, in a step of its own."""
-        loop, name, phase = self.loop, self.accumulator.name, f"end{self.loop.number(self.node)}"
+        loop, name, phase = self.loop, self.cells.name, f"end{self.loop.number(self.node)}"
         loop.end.begin()
         loop.out.comment(f"{self.node.label}: its windows close with the stream")
         with loop.out.block(f"while {name}_counts[0] > 0"):
@@ -128,17 +128,17 @@ class TimedFold(KeyedFold):
         loop.end.begin()
 
     def _close_at_end(self, phase: str) -> None:
-        name = self.accumulator.name
+        name = self.cells.name
         note_end(self.loop, self.node, f"{name}_s[{name}_heap[0]]")
         self._close(phase, index_of_windows(self.loop, self.node))
 
     def _close(self, phase: str, index: Level) -> None:
         """Close the window at the top of the heap."""
-        out, name, assign = self.loop.out, self.accumulator.name, self.loop.calls.assign
+        out, name, assign = self.loop.out, self.cells.name, self.loop.calls.assign
         cell = assign(f"as_int({name}_heap[0])").name
         slot = assign(f"as_int({name}_s[{cell}])").name
         number = assign(f"as_int({name}_q[{cell}])").name
-        self.accumulator.cell = cell
+        self.cells.cell = cell
         key = self.node.given.key
         assert key is not None
         own: Level = {**index, key_field(self.loop.tree, key): Local(slot)}
@@ -146,7 +146,7 @@ class TimedFold(KeyedFold):
         bounds = self._bounds(start, f"{start} + {self.window.length!r}")
         out.line(f"heap_pop({name}_heap, {name}_counts, {name}_q, {name}_r)")
         self._give(slot, bounds, Site((own,), phase=phase))
-        out.line(f"{self.accumulator.field('n')} = 0")
+        out.line(f"{self.cells.field('n')} = 0")
         out.line(f"free_cell({name}_table, {name}_heap, {name}_counts, {name}_s, {name}_q, {cell})")
 
 
