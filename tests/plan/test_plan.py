@@ -104,4 +104,4 @@ def test_the_picture_shows_every_node_and_loop() -> None:
     assert picture.svg().startswith("<svg")
     assert "loop 1" in picture.svg() and "Reset" in picture.svg()
     assert picture.mermaid().startswith("flowchart TD")
-    assert stream._repr_html_().startswith("<svg")
+    assert "<svg" in stream._repr_html_()

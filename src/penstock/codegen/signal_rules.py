@@ -19,7 +19,8 @@ def emit_item(loop: LoopContext, node: n.Emit, site: Site) -> None:
         for field, function in node.values.items():
             value = f"{cast(function.returns[0])}({loop.calls.call(function, inner, {})})"
             loop.out.line(f'{name}["{field}"][0] = {value}')
-        hand_on(loop, node, SignalAt(loop.signals.index(node.signal), name, "0"), inner)
+        if node.signal in loop.signals:  # else nothing downstream handles it, and the run refuses the graph
+            hand_on(loop, node, SignalAt(loop.signals.index(node.signal), name, "0"), inner)
 
 
 def handle_signal(loop: LoopContext, node: n.Stateful, signal: SignalAt) -> None:

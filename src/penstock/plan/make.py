@@ -22,7 +22,9 @@ All of them, and with them the pass that writes loops, are `codegen.generate.PAS
 """
 
 
-def plan(leaves: tuple[n.GraphNode, ...], request: PlanRequest | None = None, passes: tuple[Pass, ...] = LAYOUT) -> Plan:
+def plan(
+    leaves: tuple[n.GraphNode, ...], request: PlanRequest | None = None, passes: tuple[Pass, ...] = LAYOUT
+) -> Plan:
     """The plan of a graph, as seen from its results."""
     made = Plan.of(leaves, request or PlanRequest())
     for each in passes:
