@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from penstock.codegen.accumulate import BUILTINS
+from penstock.codegen.aggregate_results import BUILTINS
 from penstock.codegen.rules import RULES
 from penstock.codegen.travel import MeetRules, Refusal, Rules
 from penstock.graph import nodes

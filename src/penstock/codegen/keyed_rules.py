@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 import pyarrow as pa
 
-from penstock.codegen.accumulate import Accumulator, Store
+from penstock.codegen.accumulate import Accumulator
+from penstock.codegen.aggregate_store import VariableStore
 from penstock.codegen.end_rules import arriving, end_keys, note_arrival
 from penstock.codegen.exits import origin_of
 from penstock.codegen.generated import Cells, Input, Keys
@@ -51,7 +52,7 @@ def _entered(loop: LoopContext, node: n.KeyBy, site: Site, field: str) -> Input:
     return column
 
 
-class CellStore(Store):
+class CellStore(VariableStore):
     """Variables that are fields of a cell: of that whose index the variable `cell` holds."""
 
     is_carried = True

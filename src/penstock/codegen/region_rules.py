@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from penstock.codegen.accumulate import Accumulator, CarriedStore, Store
+from penstock.codegen.accumulate import Accumulator
+from penstock.codegen.aggregate_store import CarriedStore, VariableStore
 from penstock.codegen.emitter import Line
 from penstock.codegen.generated import Stop
 from penstock.codegen.item_rules import innermost, keep, unless
@@ -228,7 +229,7 @@ def _accumulator(loop: LoopContext, node: n.GraphNode) -> Accumulator:
     assert isinstance(node, n.Aggregate)
     opener = node.region.opener
     is_inside = isinstance(opener, n.Enumerate) and opener in loop.members and opener is not loop.by_piece
-    return Accumulator(loop, node, Store(loop, node) if is_inside else CarriedStore(loop, node))
+    return Accumulator(loop, node, VariableStore(loop, node) if is_inside else CarriedStore(loop, node))
 
 
 def close_item(loop: LoopContext, node: n.Close, site: Site) -> None:
