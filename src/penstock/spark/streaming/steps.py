@@ -21,12 +21,16 @@ from penstock.graph import nodes as n
 from penstock.graph.record import Record, State
 from penstock.graph.source import to_plain
 from penstock.graph.tree import Tree
+from penstock.graph.window import CountWindow, RegionWindow, TimeWindow, WholeWindow
 from penstock.plan.stages import Cut, Stage
 
 Step = dict[str, Any]
 
 
 # What they are
+
+WINDOWS: dict[type, str] = {WholeWindow: "Whole", CountWindow: "Counted", TimeWindow: "Timed", RegionWindow: "Found"}
+"""Windows as checkpoints name them, which stays: another name would refuse the checkpoints that exist."""
 
 
 def stages_of(cut: Cut) -> list[dict[str, Any]]:
@@ -116,7 +120,7 @@ def settings_of(node: n.GraphNode) -> dict[str, str]:
         return {}
     found = {f"result {name!r}": str(result) for name, result in node.results.items()}
     if isinstance(node, n.KeyedAggregate):
-        found["window"] = type(node.window).__name__
+        found["window"] = WINDOWS[type(node.window)]
         for each in fields(node.window):
             value = getattr(node.window, each.name)
             if each.name == "clock":
