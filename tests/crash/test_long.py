@@ -32,7 +32,7 @@ def test_many_kills(tmp_path: Path, graph: str, seed: int) -> None:
 
 
 def kills(trial: Trial) -> list[Callable[[], None]]:
-    # In the middle of the moves is only the first of them: there are two parts.
+    # In the middle of the moves is only the first of them: there are two parts at most.
     points = [*POINTS, *(LETTER_POINTS if trial.graph.failures else ())]
     times = {name: 1 if name == "some moved" else trial.random.choice([1, 2]) for name in points}
     found: list[Callable[[], None]] = [partial(trial.kill_at, name, at) for name, at in times.items()]

@@ -107,10 +107,16 @@ class Trial:
             query.died()
         TALLY.kills += 1
         self._check_cut_short()
-        wanted, found = (POINTS | LETTER_POINTS)[point].leaves, self._stage()
+        wanted, found = self._leaves(point), self._stage()
         # A batch that was cut short before may have come further then.
         is_new = self.batches("offsets") != before
         assert found == wanted if is_new else STAGES.index(found) >= STAGES.index(wanted), (found, self.history)
+
+    def _leaves(self, point: str) -> str:
+        """What a kill at a point leaves of the last batch. The first move is also the last one of a batch of one part."""
+        leaves = (POINTS | LETTER_POINTS)[point].leaves
+        record = self.checkpoint.batch(self.batches("offsets")[-1])
+        return "all parts" if leaves == "some parts" and record and len(record["moves"]) == 1 else leaves
 
     def kill_in_task(self, place: str) -> None:
         """A task kills all, itself included."""
