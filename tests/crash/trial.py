@@ -113,7 +113,7 @@ class Trial:
         assert found == wanted if is_new else STAGES.index(found) >= STAGES.index(wanted), (found, self.history)
 
     def _leaves(self, point: str) -> str:
-        """What a kill at a point leaves of the last batch. The first move is also the last one of a batch of one part."""
+        """What a kill at a point leaves of the last batch. The first move is the last one where there is one part."""
         leaves = (POINTS | LETTER_POINTS)[point].leaves
         record = self.checkpoint.batch(self.batches("offsets")[-1])
         return "all parts" if leaves == "some parts" and record and len(record["moves"]) == 1 else leaves
