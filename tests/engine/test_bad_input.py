@@ -56,7 +56,6 @@ def fails(error: type[Exception], pattern: str, *streams: ps.Stream, control: tu
         (lambda: ITEMS.flat_map(lambda v: [v], to="x", at_most=2), r"flat_map 'x': must be a generator"),
         (lambda: ITEMS.flat_map(_pushes, to="x", at_most=0), r"at_most= must be .* from 1 to 2147483647; got 0"),
         (lambda: ITEMS.flat_map(_pushes, to=(), at_most=1), r"must name the fields of the new items"),
-        (lambda: ITEMS.aggregate(n=ps.count()), r"aggregate 'n': must stand inside a region, and none is open here; open one"),
         (lambda: ITEMS.close(), r"close: there must be an open region to close.*closed before\?"),
         (lambda: ITEMS.enumerate("values", as_="x").close().close(), r"close: there must be an open region"),
         (lambda: ITEMS.enumerate("values", as_="x").close("nme"), r"'nme' must be a field of the parent.*did you mean 'name'"),

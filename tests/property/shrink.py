@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from tests.graph.placed import flexible
 from tests.property.data import Column, Items
 from tests.property.graphs import Case, source_table
 from tests.property.library import SCOPE
@@ -92,8 +93,11 @@ def _shorter(line: str) -> Iterator[str]:
             del [node for node in ast.walk(tree) if isinstance(node, ast.Call)][number].keywords[at]
             yield ast.unparse(tree)
     value = ast.parse(line).body[0].value  # type: ignore[attr-defined]
-    if isinstance(value, ast.Call) and isinstance(value.func.value, ast.Call):  # type: ignore[attr-defined]
-        yield f"{line.split(' = ')[0]} = {ast.unparse(value.func.value)}"
+    called = value.func.value if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) else None
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name):  # flexible(stream, copies)
+        yield f"{line.split(' = ')[0]} = {ast.unparse(value.args[0])}"
+    if isinstance(called, ast.Call):
+        yield f"{line.split(' = ')[0]} = {ast.unparse(called)}"
 
 
 def _without_rows(items: Items, start: int, stop: int) -> Items:
@@ -111,7 +115,7 @@ def _rebuilt(case: Case, **changes: Any) -> Iterator[Case]:
         if made in needed:
             needed |= set(names)
             lines.append(line)
-    scope: dict[str, Any] = {"table": source_table(changed.items)}
+    scope: dict[str, Any] = {"table": source_table(changed.items), "flexible": flexible}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ps.InterpretedWarning)

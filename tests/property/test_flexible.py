@@ -62,7 +62,7 @@ def test_compiled(number: int) -> None:
 
 def flexible_segments(case: Case) -> list[Segment]:
     """What has copies in a run of a case."""
-    return [segment for segment in planned(case).planned.segments if segment.copies]
+    return [segment for segment in planned(case).plan.segments if segment.copies]
 
 
 def planned(case: Case) -> Run:

@@ -157,5 +157,5 @@ def test_the_text_of_a_case_is_the_case() -> None:
 
 def test_a_case_shrinks_through_meets_and_splits() -> None:
     """To the smallest graph that still joins, which is one line for the source and one for the join."""
-    found = shrink(from_joined_seed(3), lambda case: any(".join(" in line for line in case.lines))
+    found = shrink(from_joined_seed(3), lambda case: any(".align(" in line for line in case.lines))
     assert [line.split(" = ")[1].split("(")[0] for line in found.lines] == ["ps.from_arrow", "ps.align"]

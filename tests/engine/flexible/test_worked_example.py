@@ -48,7 +48,7 @@ def table() -> list[list[str]]:
 
 
 @cache
-def example(flexible: str, *, tokens: int, memory: int, blocks: int = 40, policy: str = "upstream") -> Any:
+def example(helped: str, *, tokens: int, memory: int, blocks: int = 40, policy: str = "upstream") -> Any:
     """Run the example with blocks of so many tokens; the nodes that are named are flexible.
 
     With `upstream` a core works ahead only where it would stall.
@@ -56,9 +56,9 @@ def example(flexible: str, *, tokens: int, memory: int, blocks: int = 40, policy
     source = ps.from_numpy({"v": np.arange(tokens * blocks)}, name="blocks")
     a = source.map(a=lambda v: v + 1)
     b = a.map(b=lambda a: 2 * a)
-    b = flexible(b) if "b" in flexible else b
+    b = flexible(b) if "b" in helped else b
     c = b.map(c=lambda b: b - 3)
-    c = flexible(c) if "c" in flexible else c
+    c = flexible(c) if "c" in helped else c
     out = c.select("c")
     cost = {stream: Fraction(TIMES[name], tokens) for name, stream in zip("abc", (a, b, c), strict=True)}
     run = out.prepare(
@@ -196,7 +196,7 @@ def test_figure_9_b_with_buffers_of_one_block() -> None:
 
 
 def test_what_a_core_holds_is_within_its_memory() -> None:
-    for flexible, tokens, memory in (("c", 3, 2), ("bc", 6, 2), ("bc", 6, 1), ("c", 2, 1)):
-        held = example(flexible, tokens=tokens, memory=memory).statistics().held
+    for helped, tokens, memory in (("c", 3, 2), ("bc", 6, 2), ("bc", 6, 1), ("c", 2, 1)):
+        held = example(helped, tokens=tokens, memory=memory).statistics().held
         assert max(len(each.blocks) for each in held) == memory
         assert {each.core for each in held} == {0, 1, 2}
