@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.graph.placed import flexible
 
 import penstock as ps
 
