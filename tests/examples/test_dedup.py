@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import argparse
 import ctypes
 import ctypes.util
 import hashlib
@@ -21,7 +22,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "small ensembles": {"fuse": False, "width": 7},
     "two cores": {"fuse": False, "cores": 2, "width": 32},
 }
-REAL = Path(ps.__file__).parent / "graph" / "stream.py"
+REAL = Path(argparse.__file__)
 
 
 def archived(path: Path, *, level: int = 6, sizes: dict[str, int] | None = None, **options: Any) -> bytes:
