@@ -103,7 +103,7 @@ def _tasks(stage: Stage, cut: Cut, tasks: int) -> str:
 def count_text(count: int, what: str) -> str:
     """So many of something, as people write it.
 
-    >>> counted(1, "core"), counted(1200, "split")
+    >>> count_text(1, "core"), count_text(1200, "split")
     ('1 core', '1,200 splits')
     """
     return f"{count:,} {what}{'' if count == 1 else 's'}"

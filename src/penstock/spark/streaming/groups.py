@@ -59,7 +59,7 @@ def group_files(files: Sequence[Entry], wanted: int) -> Groups:
     """Files in groups of about the same size, so many of them if the files are small.
 
     >>> files = [(f"/in/{number}", size) for number, size in enumerate([5, 5, 0, 90, 5, 5])]
-    >>> [[path[-1] for path, _ in group] for group in grouped(files, 2).groups]
+    >>> [[path[-1] for path, _ in group] for group in group_files(files, 2).groups]
     [['0', '1'], ['3'], ['4', '5']]
     """
     there = sorted(entry for entry in files if entry[1])

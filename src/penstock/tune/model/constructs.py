@@ -179,7 +179,7 @@ def latency(size: Number, alpha: Number, beta: Number) -> Fraction:
 def exposed_latency(size: Number, alpha: Number, beta: Number, work: Time, double_buffering: bool = True) -> Fraction:
     """What is left of the latency when the work of the receiver on the block before hides it (equation 3).
 
-    >>> exposed_latency(100, 5, Fraction(1, 10), timed(12))
+    >>> exposed_latency(100, 5, Fraction(1, 10), as_time(12))
     Fraction(3, 1)
     """
     whole = latency(size, alpha, beta)
