@@ -1,7 +1,7 @@
 """How every benchmark measures: peers in turn on the same cores, the best of the repeats, and every answer compared.
 
-Compilation is done by a first, unmeasured call of each peer; its cost is reported separately, as the time to a first result
-in a fresh process.
+Compilation is done by a first, unmeasured call of each peer; its cost is reported separately, as the time to a first
+result in a fresh process.
 """
 
 from __future__ import annotations
